@@ -19,9 +19,9 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from benchmarks.common import machine
-from benchmarks.shapes import folder_of
-from sluicegate.engine import Engine, EngineSettings, LoadedModel, load_model
+from benchmarks.common import machine, model_parser, report
+from benchmarks.shapes import loaded
+from sluicegate.engine import Engine, EngineSettings, LoadedModel
 from sluicegate.plugins import Job, Prompt, Sampling
 
 WAYS = ("base", "one adapter", "an adapter each")
@@ -33,29 +33,25 @@ def main() -> None:
     print(f"# rank {args.rank} beside every linear layer\n")
     print("| model | " + " | ".join(WAYS) + " |\n|---|" + "--:|" * len(WAYS))
     found = {}
-    for name in args.models.split(","):
+    for name in args.model.split(","):
         found[name] = asyncio.run(_measure(name, args))
         print(f"| {name} | " + " | ".join(f"{found[name][way]:.3f}" for way in WAYS) + " |", flush=True)
-    if args.json:
-        print(json.dumps(found))
+    report(args, found)
 
 
 def _arguments() -> argparse.Namespace:
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--models", "--data", default="bundled,llama-60m", help="shapes, folders, or `bundled`")
+    made = model_parser(__doc__, "bundled,llama-60m", 5, "rounds")
     made.add_argument("--rank", type=int, default=16)
     made.add_argument("-c", type=int, default=8, help="requests at once, and adapters")
     made.add_argument("--prompt-len", type=int, default=64)
     made.add_argument("--output-len", type=int, default=48)
     made.add_argument("--threads", type=int)
     made.add_argument("--weights", default="full")
-    made.add_argument("--limit", type=int, default=5, help="rounds")
-    made.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     return made.parse_args()
 
 
 async def _measure(name: str, args: argparse.Namespace) -> dict[str, float]:
-    model = load_model(folder_of(name), name="base", weights=args.weights)
+    model = loaded(name, name="base", weights=args.weights)
     settings = EngineSettings(max_batch_size=args.c, threads=args.threads, draft_tokens=0, prefix_caching=False)
     engine = Engine(settings, [model])
     await engine.start()

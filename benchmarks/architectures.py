@@ -31,6 +31,7 @@ import transformers
 from transformers import AutoModelForCausalLM
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
+from benchmarks import common
 from benchmarks.shapes import numbered_words
 
 PAGE = Path(__file__).parents[1] / "docs" / "architectures.md"
@@ -141,16 +142,20 @@ OWN: dict[str, dict[str, Any]] = {
 
 def main() -> None:
     asked = _parser().parse_args()
-    kinds = asked.kinds or sorted(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+    if asked.write and asked.limit:
+        raise SystemExit("the table holds every model type: --write goes without --limit")
+    kinds = (asked.kinds or sorted(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES))[: asked.limit or None]
     found = _outcomes(kinds, asked.kept, torch.bfloat16 if asked.halves else torch.float32)
-    page = _page({kind: found[kind] for kind in kinds})
+    chosen = {kind: found[kind] for kind in kinds}
+    page = _page(chosen)
     print(page)
     if asked.write:
         PAGE.write_text(page, encoding="utf-8")
+    common.report(asked, chosen)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = common.parser(__doc__, None, 0, "model types")
     parser.add_argument("kinds", nargs="*", help="model types, as config.json names them; none: all")
     parser.add_argument("--write", action="store_true", help=f"write the table to docs/{PAGE.name}")
     parser.add_argument("--kept", type=Path, help="a file of outcomes, a line each, which this run adds to")

@@ -6,9 +6,7 @@ python -m benchmarks.clients --idle 10000          # streams of which nothing co
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import resource
 import socket
 import subprocess
@@ -22,7 +20,7 @@ from typing import Any
 
 import uvicorn
 
-from benchmarks.common import machine
+from benchmarks.common import machine, parser, report
 from benchmarks.idle_clients import allow_files, opened
 from sluicegate.gateway.compose import compose
 from sluicegate.gateway.config import load
@@ -34,17 +32,14 @@ BODY: dict[str, Any] = {"messages": [{"role": "user", "content": "Tell me a long
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--limit", type=int, default=40, help="streams that are left")
-    parser.add_argument("--idle", type=int, default=0, help="idle streams instead")
-    parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
-    given = parser.parse_args()
+    made = parser(__doc__, None, 40, "streams that are left")
+    made.add_argument("--idle", type=int, default=0, help="idle streams instead")
+    given = made.parse_args()
     print(machine())
     found = idle(given.idle) if given.idle else leaving(given.limit)
     for name, value in found.items():
         print(f"{name:28} {value:.2f}")
-    if given.json:
-        print(json.dumps(found))
+    report(given, found)
 
 
 def leaving(limit: int) -> dict[str, float]:

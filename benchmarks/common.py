@@ -34,14 +34,22 @@ class Parser(argparse.ArgumentParser):
 
 
 def parser(
-    description: str | None, data: str | Path | None, limit: int, counts: str, *, form: str = "", endless: bool = False
+    description: str | None,
+    data: str | Path | None,
+    limit: int,
+    counts: str,
+    *,
+    form: str = "",
+    endless: bool | None = None,
+    exists: bool = True,
 ) -> Parser:
     """Make a parser of the options that all benchmarks take.
 
     `data` is the default file or folder of the data set, in `DATA` or absolute. Where there is none, the program makes
     its cases itself: `--data` is optional if `form` says what a file of one's own holds, and refused if nothing does.
     `counts` says what `--limit` counts ("requests of each kind"), `limit` is its default. 0 means all there are, or the
-    default where what is counted has no end (`endless`; also where the program makes its cases itself).
+    default where what is counted has no end (`endless`; also where the program makes its cases itself). `exists`: the
+    data must be there before the program begins.
     """
     made = Parser(description)
     if data is None and not form:
@@ -50,8 +58,10 @@ def parser(
         default = None if data is None else str(DATA / data)
         otherwise = "the program's own cases" if data is None else "%(default)s"
         text = form or "a file or folder of the same form as the default"
-        made.add_argument("--data", type=_present("--data"), default=default, help=f"{text} ({otherwise})")
-    _add_limit(made, limit, counts, endless=endless or (data is None and limit > 0))
+        made.add_argument(
+            "--data", type=_present("--data") if exists else Path, default=default, help=f"{text} ({otherwise})"
+        )
+    _add_limit(made, limit, counts, endless=(data is None if endless is None else endless) and limit > 0)
     return made
 
 
@@ -59,8 +69,10 @@ def model_parser(description: str | None, model: str, limit: int, counts: str) -
     """Make the parser of a benchmark whose data is a model: `--data` is another name of `--model`."""
     made = Parser(description)
     several = ", several by commas" if "," in model else ""
-    text = f"a shape of `benchmarks.shapes`, a checkpoint's folder or `bundled`{several} (%(default)s)"
-    made.add_argument("--model", "--models", "--data", dest="model", type=_models, default=model, help=text)
+    text = f"a shape of `benchmarks.shapes`, a checkpoint or `bundled`{several} ({model or 'one made here'})"
+    made.add_argument(
+        "--model", "--models", "--data", dest="model", type=_models(bool(several)), default=model, help=text
+    )
     _add_limit(made, limit, counts, endless=limit > 0)
     return made
 
@@ -88,15 +100,18 @@ def _refused(text: str) -> NoReturn:
     raise argparse.ArgumentTypeError(f"{text} is not read: this benchmark makes its cases itself; leave --data out")
 
 
-def _models(text: str) -> str:
-    from benchmarks.shapes import SHAPES  # loads torch, which not every benchmark needs
+def _models(several: bool) -> Callable[[str], str]:
+    def models(text: str) -> str:
+        from benchmarks.shapes import SHAPES  # loads torch, which not every benchmark needs
 
-    for name in text.split(","):
-        if name != "bundled" and name not in SHAPES and not Path(name).exists():
-            raise argparse.ArgumentTypeError(
-                f"no model at {name}; --data takes a checkpoint, `bundled` or a shape of {', '.join(SHAPES)}"
-            )
-    return text
+        for name in filter(None, text.split(",") if several else [text]):
+            if name != "bundled" and name not in SHAPES and not Path(name).exists():
+                raise argparse.ArgumentTypeError(
+                    f"no model at {name}; --data takes a checkpoint, `bundled` or a shape of {', '.join(SHAPES)}"
+                )
+        return text
+
+    return models
 
 
 def _count(zero: int) -> Callable[[str], int]:

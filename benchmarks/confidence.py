@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks import common
@@ -124,6 +122,10 @@ def show(name: str, found: Mapping[str, Any]) -> None:
     )
 
 
+DOCUMENTS = 100
+"""As many are drawn where there is no file, unless `--limit` says how many."""
+
+
 async def measure(args: argparse.Namespace) -> dict[str, Any]:
     model = ModelSettings(path=str(args.model), name="asked")
     engine = Engine(EngineSettings(models=(model,), max_batch_size=CONCURRENT, threads=args.threads))
@@ -131,7 +133,7 @@ async def measure(args: argparse.Namespace) -> dict[str, Any]:
     try:
         served = engine.models["asked"]
         print(f"# {common.machine()}; model {args.model}, version {served.version}")
-        items = read(args.data, args.limit) if args.data else generated(args.set, args.limit)
+        items = read(args.data, args.limit) if args.data else generated(args.set, args.limit or DOCUMENTS)
         vocabulary, places = Vocabulary.from_tokenizer(served.tokenizer), asyncio.Semaphore(CONCURRENT)
 
         async def asked(number: int, item: Item) -> list[Told]:
@@ -147,14 +149,12 @@ async def measure(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def main() -> None:
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--data", type=Path, help="lines of {prompt, schema, expected}; default: generated documents")
+    form = "lines of JSON, each with `prompt`, `schema` and `expected`"
+    made = common.parser(__doc__, None, DOCUMENTS, "documents", form=form, endless=False)
     made.add_argument("--set", default="held-out layouts", help="of `training.evaluate`, by its beginning")
-    made.add_argument("--limit", type=int, default=100, help="how many documents or lines")
     made.add_argument("--model", default="bundled", help="the bundled model or a folder")
     made.add_argument("--max-tokens", type=int, default=320)
     made.add_argument("--threads", type=int)
-    made.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     args = made.parse_args()
     found = asyncio.run(measure(args))
     for kind, said in found.items():
@@ -164,8 +164,7 @@ def main() -> None:
     for place, (n, mean, right, low, high) in enumerate(found["all"]["bins"]):
         between = f"{place / BINS:.1f}-{(place + 1) / BINS:.1f}"
         print(f"{between}    {n:5.0f}  {mean:6.1%}  {right:6.1%}  [{low:.1%}, {high:.1%}]")
-    if args.json:
-        print(json.dumps(found))
+    common.report(args, found)
 
 
 if __name__ == "__main__":

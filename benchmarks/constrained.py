@@ -23,8 +23,8 @@ from typing import Any
 
 from benchmarks import common
 from benchmarks.masks import load
-from benchmarks.shapes import folder_of
-from sluicegate.engine import Engine, EngineSettings, LoadedModel, load_model
+from benchmarks.shapes import loaded
+from sluicegate.engine import Engine, EngineSettings, LoadedModel
 from sluicegate.grammar import GrammarError, GrammarOptions, Vocabulary, compile_json_schema
 from sluicegate.plugins import Job, Prompt, Sampling
 
@@ -40,7 +40,7 @@ def main() -> None:
     args = made.parse_args()
     vocabulary, encode = load(args.tokenizer)
     vocabulary.encode = encode  # forced tokens are spelled as the tokenizer spells them
-    model = load_model(folder_of(args.model), weights=args.weights)
+    model = loaded(args.model, weights=args.weights)
     print(f"# {common.machine()}\n# {args.model}, weights {args.weights}, {args.limit} sequences", flush=True)
     print(
         "| run | tok/s, best | ratio | CPU ms a token, best | ratio | masks | mask ms a step | forced tokens |\n"

@@ -4,13 +4,13 @@ A server and two gateways of this machine, with a database and without; a key ha
 budgets go through it. The model says words at once, so that what is measured is the gateway's own work. CPU time is
 read from the kernel and holds on a machine that others use as well.
 
-    python -m benchmarks.database [--requests 400] [--callers 8]
+    python -m benchmarks.database [--limit 400] [--callers 8]
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
+import dataclasses
 import os
 import subprocess
 import sys
@@ -24,10 +24,10 @@ from pathlib import Path
 
 import httpx
 
-from benchmarks.common import machine
+from benchmarks import common
 from sluicegate.gateway.commands.bench import BenchLoad, measure
 from tests.cache.redis_server import free_port
-from tests.gateway.stores.postgres_server import PostgresServer
+from tests.gateway.stores.postgres_server import PostgresServer, _missing
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -128,23 +128,28 @@ def cost(server: PostgresServer | None, running: list[tuple[int, str]], requests
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--requests", type=int, default=400)
+    parser = common.parser(__doc__, None, 400, "requests, of both gateways together")
     parser.add_argument("--callers", type=int, default=8, help="at each gateway (%(default)s)")
     asked = parser.parse_args()
-    print(f"{machine()}; two gateways, {asked.callers} callers each, streams of 12 pieces")
+    if missing := _missing():
+        raise SystemExit(missing)
+    print(f"{common.machine()}; two gateways, {asked.callers} callers each, streams of 12 pieces")
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         with gateways(folder, "") as running:
-            show("without a database", cost(None, running, asked.requests, asked.callers))
+            alone = cost(None, running, asked.limit, asked.callers)
+            show("without a database", alone)
         server = PostgresServer()
         try:
             server.start()
             with gateways(folder, f'[database]\nurl = "{server.url()}"\n') as running:
-                show("with one", cost(server, running, asked.requests, asked.callers))
-                rest(server)
+                shared = cost(server, running, asked.limit, asked.callers)
+                show("with one", shared)
+                at_rest = rest(server)
         finally:
             server.remove()
+    found = {"without a database": dataclasses.asdict(alone), "with one": dataclasses.asdict(shared)}
+    common.report(asked, {**found, "at rest": at_rest})
 
 
 def show(what: str, found: Cost) -> None:
@@ -156,11 +161,12 @@ def show(what: str, found: Cost) -> None:
     print(f"; {found.transactions / found.requests:.2f} transactions a request")
 
 
-def rest(server: PostgresServer) -> None:
+def rest(server: PostgresServer) -> dict[str, float]:
     before, count = server_cpu_s(server), transactions(server)
     time.sleep(IDLE_S)
     took, more = server_cpu_s(server) - before, transactions(server) - count
     print(f"at rest: {more / IDLE_S:.1f} transactions a second of both, {took / IDLE_S:.1%} of a processor")
+    return {"transactions_per_s": more / IDLE_S, "processors": took / IDLE_S}
 
 
 if __name__ == "__main__":

@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
-from benchmarks.common import machine
-from sluicegate.engine import Engine, EngineSettings, LoadedModel, load_model
+from benchmarks.common import machine, model_parser, report
+from benchmarks.shapes import loaded
+from sluicegate.engine import Engine, EngineSettings, LoadedModel
 from sluicegate.plugins import Job, Prompt, Sampling
 
 KINDS: dict[str, Sampling] = {
@@ -33,18 +33,17 @@ KINDS: dict[str, Sampling] = {
 
 def main() -> None:
     args = _arguments()
-    model = load_model(args.model)
+    model = loaded(args.model)
     print(f"# {machine()}\n# {model.name}, {model.parameter_count / 1e6:.2f} M parameters, {model.dtype}")
     print(
         "| sampling | c | decode tok/s | all tok/s | TTFT p50/p99 ms | ITL p50/p99 ms | step ms | rest ms | its CPU |\n"
         "|---|--:|--:|--:|--:|--:|--:|--:|--:|"
     )
-    asyncio.run(_measure_all(model, args))
+    report(args, asyncio.run(_measure_all(model, args)))
 
 
 def _arguments() -> argparse.Namespace:
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--model", default="bundled")
+    made = model_parser(__doc__, "bundled", 0, "rows, the first ones")
     made.add_argument("-c", default="1,8,32")
     made.add_argument("--prompt-len", type=int, default=128)
     made.add_argument("--output-len", type=int, default=64)
@@ -53,11 +52,10 @@ def _arguments() -> argparse.Namespace:
         "--draft-tokens", type=int, default=0, help="guess this far; random prompts do not show its worth"
     )
     made.add_argument("--kinds", default=",".join(KINDS))
-    made.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     return made.parse_args()
 
 
-async def _measure_all(model: LoadedModel, args: argparse.Namespace) -> None:
+async def _measure_all(model: LoadedModel, args: argparse.Namespace) -> dict[str, Any]:
     levels = [int(level) for level in args.c.split(",")]
     settings = EngineSettings(
         max_batch_size=max(levels), threads=args.threads, draft_tokens=args.draft_tokens, prefix_caching=False
@@ -66,17 +64,15 @@ async def _measure_all(model: LoadedModel, args: argparse.Namespace) -> None:
     cpu = _cpu_clock(engine)
     await engine.start()
     found = {}
-    for kind in args.kinds.split(","):
-        for level in levels:
-            await measure(engine, model, KINDS[kind], level, args)
-            cpu.clear()
-            row = await measure(engine, model, KINDS[kind], level, args)
-            row["rest_cpu_ms"] = f"{1e3 * sum(cpu) / (len(cpu) // 2):.3f}"
-            found[f"{kind} c={level}"] = row
-            print(f"| {kind} | {level} | {' | '.join(row.values())} |", flush=True)
+    for kind, level in list(product(args.kinds.split(","), levels))[: args.limit or None]:
+        await measure(engine, model, KINDS[kind], level, args)
+        cpu.clear()
+        row = await measure(engine, model, KINDS[kind], level, args)
+        row["rest_cpu_ms"] = f"{1e3 * sum(cpu) / (len(cpu) // 2):.3f}"
+        found[f"{kind} c={level}"] = row
+        print(f"| {kind} | {level} | {' | '.join(row.values())} |", flush=True)
     await engine.close()
-    if args.json:
-        print(json.dumps(found))
+    return found
 
 
 async def measure(

@@ -21,7 +21,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
-import json
 import os
 import statistics
 import sys
@@ -34,7 +33,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.common import machine
+from benchmarks.common import machine, parser, report
 from benchmarks.device_models import SHAPES, Ceilings, make_model, seconds, submit
 from sluicegate.engine import EngineSettings, LoadedModel
 from sluicegate.engine.attention.paged import Scoring, TokenSpan
@@ -81,13 +80,12 @@ def main() -> int:
     for name in args.shape.split(","):
         found[name] = _measure_shape(name, device, dtype, ceilings, args)
         _empty(device)
-    if args.json:
-        print(json.dumps(found))
+    report(args, found)
     return 0
 
 
 def _arguments() -> argparse.Namespace:
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made = parser(__doc__, None, 0, "batch sizes, the first ones")
     made.add_argument("--device", default="cuda")
     made.add_argument("--shape", default="llama-1b,llama-8b", help=f"of {', '.join(SHAPES)}")
     made.add_argument("-b", "--batches", default="1,8,64,256")
@@ -98,7 +96,6 @@ def _arguments() -> argparse.Namespace:
     made.add_argument("--no-graphs", action="store_true")
     made.add_argument("--no-peer", action="store_true", help="leave transformers out")
     made.add_argument("--profile", type=Path, help="a folder for tables of where a step's time goes, one for each row")
-    made.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     made.add_argument("--count", action="store_true", help="count launches and copies instead; needs no device")
     return made.parse_args()
 
@@ -123,7 +120,7 @@ def _print_counts() -> int:
 def _measure_shape(
     name: str, device: torch.device, dtype: torch.dtype, ceilings: Ceilings, args: argparse.Namespace
 ) -> dict[str, Any]:
-    batches = [int(batch) for batch in args.batches.split(",")]
+    batches = [int(batch) for batch in args.batches.split(",")][: args.limit or None]
     began = time.perf_counter()
     model = make_model(name, device, dtype, args.context + args.output_len + _ROOM)
     print(f"\n## {name}: {model.parameter_count / 1e9:.2f} G parameters, made in {time.perf_counter() - began:.1f} s; "

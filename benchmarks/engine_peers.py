@@ -12,50 +12,64 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import os
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 
-from benchmarks.common import DATA, machine
+from benchmarks.common import DATA, machine, parser, report
 
 _LONG, _SHORT = 33, 1
+
+HARNESS = DATA.parent / "bench" / "engine"
 
 
 def main() -> None:
     args = _arguments()
+    engines = _chosen(args.engines)
     torch.set_num_threads(1)
     sys.path.insert(0, str(args.data))
+    if not (args.data / "baseline.py").exists():
+        raise SystemExit(f"{args.data} holds no baseline.py; name the harness's folder with --data")
     harness: Any = importlib.import_module("baseline")
     print(f"# {machine()}")
     print("| engine | c | CPU ms a step | tokens a CPU second | prompt tokens a CPU second |\n|---|--:|--:|--:|--:|")
     found = {}
     for level in [int(level) for level in args.c.split(",")]:
-        for name in args.engines.split(","):
+        for name in engines:
             row = found[f"{name} c={level}"] = _measure(harness, name, level, args)
             numbers = f"{row['step_ms']:.2f} | {row['tok_s']:.0f} | {row['prompt_tok_s']:.0f}"
             print(f"| {name} | {level} | {numbers} |", flush=True)
-    if args.json:
-        print(json.dumps(found))
+    report(args, found)
     sys.stdout.flush()
     os._exit(0)  # peers leave threads behind that do not end
 
 
+def _chosen(asked: str | None) -> list[str]:
+    """Return the engines to measure, without those that are not installed. End with one line if one was asked for."""
+    chosen = (asked or "hf,adapter,llamacpp").split(",")
+    missing = [name for name in ("xllamacpp", "gguf") if "llamacpp" in chosen and find_spec(name) is None]
+    if not missing:
+        return chosen
+    said = f"llamacpp needs the packages {' and '.join(missing)}, of an environment of its own"
+    if asked:
+        raise SystemExit(f"{said}; or leave it out of --engines")
+    print(f"# left out: {said}")
+    return [name for name in chosen if name != "llamacpp"]
+
+
 def _arguments() -> argparse.Namespace:
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--data", type=Path, default=DATA.parent / "bench" / "engine")
-    made.add_argument("--engines", default="hf,adapter,llamacpp")
+    made = parser(__doc__, HARNESS, 2, "repeats; the best counts", form="folder with baseline.py", endless=True)
+    made.add_argument("--engines", help="some of hf,adapter,llamacpp; by default those that are installed")
     made.add_argument("-c", default="1,8,32")
     made.add_argument("--shape", default="llama-60m")
     made.add_argument("--prompt-len", type=int, default=128)
     made.add_argument("--gguf-type", default="f32")
-    made.add_argument("--limit", type=int, default=2, help="repeats; the best counts")
-    made.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     return made.parse_args()
 
 
@@ -70,7 +84,7 @@ def _measure(harness: Any, name: str, level: int, args: argparse.Namespace) -> d
     model = None if name == "adapter" else harness.build_hf(wanted)
     _cpu_of(harness, name, model, wanted, _LONG)
     prompts, steps = [], []
-    for _ in range(max(1, args.limit)):
+    for _ in range(args.limit):
         prompts.append(_cpu_of(harness, name, model, wanted, _SHORT))
         steps.append((_cpu_of(harness, name, model, wanted, _LONG) - prompts[-1]) / (_LONG - _SHORT))
     step, prompt = min(steps), min(prompts)

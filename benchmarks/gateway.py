@@ -8,10 +8,8 @@ once, so what is left is ours: routing, parsing, the pipeline, rails, framing. H
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
-import json
 import time
 from typing import Any
 
@@ -101,17 +99,14 @@ async def _rounds(app: Any, body: dict[str, Any], requests: int) -> float:
 
 
 def main() -> None:
-    made = argparse.ArgumentParser(description=__doc__)
-    made.add_argument("--limit", type=int, default=500, help="requests in each of the three measurements")
+    made = common.parser(__doc__, None, 500, "requests in each of the three measurements")
     made.add_argument("--chunks", type=int, default=64, help="chunks of a streamed answer")
-    made.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     arguments = made.parse_args()
     found = asyncio.run(measure(arguments.limit, arguments.chunks))
     print(common.machine())
     for name, value in found.items():
         print(f"{name:28} {value:10.1f}")
-    if arguments.json:
-        print(json.dumps(found))
+    common.report(arguments, found)
 
 
 if __name__ == "__main__":

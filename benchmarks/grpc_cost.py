@@ -1,7 +1,7 @@
 """What gRPC costs beside server-sent events: CPU of the gateway for a request, and for each chunk of a stream.
 
-    python -m benchmarks.grpc_cost --requests 400
-    python -m benchmarks.grpc_cost --requests 40 --delay-ms 5
+    python -m benchmarks.grpc_cost --limit 400
+    python -m benchmarks.grpc_cost --limit 40 --delay-ms 5
 
 One gateway in a process of its own speaks both over sockets, with two rails and metrics on. A scripted model answers at
 once, or waits before each chunk. The clients' work is not counted: the gateway's CPU time is read from the kernel
@@ -11,8 +11,6 @@ cost is the difference between streams of 64 and of 1 chunks, divided by 63.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import statistics
 import subprocess
@@ -104,18 +102,15 @@ def measure(requests: int, delay_s: float) -> dict[str, dict[str, float]]:
 
 
 def main() -> None:
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--requests", type=int, default=400, help="of each kind in a round")
+    made = common.parser(__doc__, None, 400, "requests of each kind in a round")
     made.add_argument("--delay-ms", type=float, default=0.0, help="between chunks; without, they are ready at once")
-    made.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     arguments = made.parse_args()
     print(common.machine())
-    found = measure(arguments.requests, arguments.delay_ms / 1000)
+    found = measure(arguments.limit, arguments.delay_ms / 1000)
     print(f"{'':14}{'request of 1 chunk':>20}{'of 64 chunks':>16}{'each chunk':>14}")
     for name, us in found.items():
         print(f"{name:14}{us['request']:>17.0f} us{us['of 64']:>13.0f} us{us['chunk']:>11.1f} us")
-    if arguments.json:
-        print(json.dumps(found))
+    common.report(arguments, found)
 
 
 if __name__ == "__main__":

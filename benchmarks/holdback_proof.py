@@ -2,7 +2,7 @@
 characters to channels, every cutting into pieces, every pattern up to a size, behind every lead up to a size.
 
     python -m benchmarks.holdback_proof                # about ten minutes of one core
-    python -m benchmarks.holdback_proof --letters 4    # what the tests run
+    python -m benchmarks.holdback_proof --limit 4      # what the tests run
 
 For each it holds that what a client can join of a channel is what the verdict on the whole text allows, at every step
 and at the end; that the outcome is the same for every cutting; and that no character waits that cannot become part of a
@@ -11,7 +11,6 @@ match any more. What is allowed and what must wait is worked out here from the t
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from functools import cache
 from itertools import pairwise, product
 from typing import Literal
 
+from benchmarks import common
 from sluicegate.gateway.rails.moderation import Moderation
 from sluicegate.plugins import Caller, Channel, Message, Piece, Request
 from sluicegate.safety import MatchPolicy, MatchRail, compile_patterns
@@ -190,12 +190,11 @@ def _closed(case: Case, texts: list[str], letters: str) -> Outcome:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--letters", type=int, default=0, help="length of the texts; 0: the sizes of the decision page")
-    asked = parser.parse_args()
+    asked = common.parser(__doc__, None, 0, "letters a text has; 0: as in the decision page").parse_args()
     sizes = [("ab", 6, 4, 1, 0), ("abc", 4, 3, 1, 0), ("ab", 5, 2, 2, 0), ("ab", 4, 3, 1, 3), ("ab", 3, 2, 2, 2)]
-    if asked.letters:
-        sizes = [("ab", asked.letters, 3, 1, 0), ("ab", asked.letters, 3, 1, 2)]
+    if asked.limit:
+        sizes = [("ab", asked.limit, 3, 1, 0), ("ab", asked.limit, 3, 1, 2)]
+    found = []
     for letters, length, size, together, lead in sizes:
         began = time.perf_counter()
         count = tried(letters, length, size, together, lead)
@@ -204,6 +203,8 @@ def main() -> None:
             f"alphabet {letters}, texts of {length}, patterns up to {size}, {together} at a time, leads up to {lead}: "
             f"{count:,} streams, the law holds ({took:.0f} s)"
         )
+        found.append({"alphabet": letters, "length": length, "patterns": size, "lead": lead, "streams": count})
+    common.report(asked, {"sizes": found})
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@ streams and closes them all when its input ends. `benchmarks.clients --idle` run
 
 from __future__ import annotations
 
+import argparse
 import json
 import resource
 import socket
@@ -10,7 +11,11 @@ import sys
 
 
 def main() -> None:
-    port, count = int(sys.argv[1]), int(sys.argv[2])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("port", type=int)
+    parser.add_argument("count", type=int)
+    asked = parser.parse_args()
+    port, count = asked.port, asked.count
     allow_files(count + 100)
     body = {"model": "scripted", "messages": [{"role": "user", "content": "Tell me a story."}], "stream": True}
     connections = [opened(port, body) for _ in range(count)]

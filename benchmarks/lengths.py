@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import random
 import statistics
@@ -24,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common import machine
-from benchmarks.shapes import folder_of
-from sluicegate.engine import Engine, EngineSettings, LoadedModel, load_model
+from benchmarks.common import machine, model_parser, report
+from benchmarks.shapes import loaded
+from sluicegate.engine import Engine, EngineSettings, LoadedModel
 from sluicegate.plugins import Job, Prompt, Sampling
 
 _AFTER = 24
@@ -35,24 +34,21 @@ _AFTER = 24
 
 def main() -> None:
     args = _arguments()
-    rows = measure(args.model, [int(length) for length in args.lengths.split(",")], args.threads)
-    if args.json:
-        print(json.dumps(rows))
+    lengths = [int(length) for length in args.lengths.split(",")][: args.limit or None]
+    rows = measure(args.model, lengths, args.threads)
+    report(args, rows)
 
 
 def _arguments() -> argparse.Namespace:
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--model", "--data", default="llama-60m", help="a shape of benchmarks.shapes, or a folder")
+    made = model_parser(__doc__, "llama-60m", 0, "of the lengths, the first ones")
     made.add_argument("--lengths", default="1000,4000,16000,32000")
     made.add_argument("--threads", type=int, default=1)
-    made.add_argument("--limit", type=int, default=0, help="unused: every benchmark takes it")
-    made.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     return made.parse_args()
 
 
 def measure(name: str, lengths: Sequence[int], threads: int | None) -> dict[str, Any]:
     """Measure one row for each length, printed as it comes."""
-    model = load_model(folder_of(name, max([8192, *(length + 64 for length in lengths)])))
+    model = loaded(name, max([8192, *(length + 64 for length in lengths)]))
     print(f"# {machine()}\n# {name}, {model.parameter_count / 1e6:.1f} M parameters, threads {threads or 'auto'}")
     return asyncio.run(_measure(model, lengths, threads))
 

@@ -5,6 +5,7 @@ python -m benchmarks.lengths --json | python -m benchmarks.lengths_plot [TITLE] 
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Sequence
@@ -26,8 +27,13 @@ _PANELS = (
 
 
 def main() -> None:
-    rows = json.loads(sys.stdin.read().strip().splitlines()[-1])
-    sys.stdout.write(plot(list(rows.values()), " ".join(sys.argv[1:]) or "What length costs"))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("title", nargs="*", default=["What", "length", "costs"])
+    asked = parser.parse_args()
+    lines = sys.stdin.read().strip().splitlines()
+    if not lines:
+        raise SystemExit("standard input is empty; send the last line of `benchmarks.lengths --json` there")
+    sys.stdout.write(plot(list(json.loads(lines[-1]).values()), " ".join(asked.title)))
 
 
 def plot(rows: Sequence[dict[str, float]], title: str) -> str:

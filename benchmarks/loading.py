@@ -1,7 +1,7 @@
 """What loading a checkpoint takes: peak and settled resident memory, and CPU time, each kind of weights by itself.
 
     python -m benchmarks.loading                          # a random one of Llama-3.2-1B's shape, in bfloat16
-    python -m benchmarks.loading --model DIR --weights int8
+    python -m benchmarks.loading --data DIR --weights int8
     python -m benchmarks.loading --shape moe gguf gguf-4  # random ones of 0.3 B parameters: 32 experts a layer, Q8_0,
                                                           # Q4_K beside Q6_K
 
@@ -25,8 +25,9 @@ import torch
 from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, LlamaConfig, Qwen3MoeConfig
 
+from benchmarks.common import Parser, model_parser, report
 from benchmarks.gguf_files import write_random
-from benchmarks.shapes import numbered_words
+from benchmarks.shapes import folder_of, numbered_words
 from sluicegate.engine import load_model
 
 KINDS = ("int8", "int4", "full", "float32", "blocks")
@@ -41,19 +42,21 @@ def main() -> None:
         print(json.dumps(_load(asked.model, asked.weights[0])))
         return
     print("shape   weights  libraries GB  peak GB  settled GB  weights GB  peak / settled  CPU s")
-    for shape, kind in product(asked.shape, asked.weights):
-        folder = asked.model or str(SHAPES[shape]())
+    rows = []
+    for shape, kind in list(product(asked.shape, asked.weights))[: asked.limit or None]:
+        folder = folder_of(asked.model) if asked.model else str(SHAPES[shape]())
         command = [sys.executable, "-m", "benchmarks.loading", "--inside", "--model", folder, "--weights", kind]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         found = json.loads(done.stdout.splitlines()[-1])
         sizes = [found[name] / GB for name in ("libraries", "peak", "settled", "weights")]
         line = "  ".join(f"{size:10.2f}" for size in sizes)
         print(f"{'given' if asked.model else shape:<8}{kind:<7}{line}{sizes[1] / sizes[2]:16.2f}{found['cpu_s']:7.1f}")
+        rows.append({"shape": "given" if asked.model else shape, "weights": kind, **found})
+    report(asked, {"loads": rows})
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", help="a folder; left out: the random one")
+def _parser() -> Parser:
+    parser = model_parser(__doc__, "", 0, "loads, the first ones")
     parser.add_argument("--weights", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--shape", nargs="+", choices=SHAPES, default=["dense"], help="of the random ones")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)

@@ -1,6 +1,6 @@
 """How far into a long text a served model still finds what is asked: accuracy over length, of cases made here.
 
-    python -m benchmarks.long_context --url http://127.0.0.1:8000 --lengths 128,256,512,896 --json > long_context.json
+    python -m benchmarks.long_context --url http://127.0.0.1:8000 --lengths 128,256,512,896 --json | tail -1 > it.json
     python -m benchmarks.long_context --suite cases.jsonl            # for `sluicegate eval`, nothing is asked
 
 Every case hides facts in filler at chosen depths, among facts of the same form about others, and asks for one value
@@ -28,9 +28,11 @@ from typing import Any
 
 import httpx
 
+from benchmarks import common
 from sluicegate.gateway.commands.eval.asking import AskedCase, Variant, ask_all, first_model
 from sluicegate.gateway.commands.eval.cases import Case
 from sluicegate.gateway.commands.statistics import share
+from sluicegate.plugins import ConfigurationError
 
 KINDS: Mapping[str, int] = {"needle": 1, "hops 2": 2, "hops 3": 3}
 """Facts that have to be found and joined."""
@@ -63,29 +65,32 @@ PROBE = 6
 def main(arguments: list[str] | None = None) -> None:
     parsed = _arguments(arguments)
     if parsed.suite is not None:
-        cases = cases_of(_lengths(parsed), parsed.each, parsed.seed, TOKENS_A_SENTENCE)
+        cases = cases_of(_lengths(parsed), parsed.limit, parsed.seed, TOKENS_A_SENTENCE)
         parsed.suite.write_text("".join(json.dumps(_row(case)) + "\n" for case in cases), "utf-8")
+        common.report(parsed, {"suite": str(parsed.suite), "cases": len(cases)})
         return
-    found = asyncio.run(measure(parsed))
+    try:
+        found = asyncio.run(measure(parsed))
+    except ConfigurationError as error:
+        raise SystemExit(f"{error}") from None
     if parsed.trained_to is not None:
         found["trained_to"] = parsed.trained_to
-    print(json.dumps(found, indent=1) if parsed.json else table(found))
+    print(table(found))
+    common.report(parsed, found)
 
 
 def _arguments(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = common.parser(__doc__, None, 4, "cases of each kind, length and depth")
     parser.add_argument("--url", default="http://127.0.0.1:8000")
     parser.add_argument("--key", default=os.environ.get("SLUICEGATE_API_KEY", ""))
     parser.add_argument("--model", default="", help="the first that is served")
     parser.add_argument("--lengths", default="128,256,512,896", help="of the text, in tokens")
-    parser.add_argument("--each", type=int, default=4, help="cases of each kind, length and depth")
     parser.add_argument("--parallel", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--suite", type=Path, help="write the cases as a suite instead")
     parser.add_argument(
         "--trained-to", type=int, help="tokens of the longest text that the model learned from, for the plot"
     )
-    parser.add_argument("--json", action="store_true")
     return parser.parse_args(arguments)
 
 
@@ -186,7 +191,7 @@ async def measure(parsed: argparse.Namespace) -> dict[str, Any]:
             )
 
         per_sentence = await _tokens_a_sentence(ask)
-        cases = cases_of(_lengths(parsed), parsed.each, parsed.seed, per_sentence)
+        cases = cases_of(_lengths(parsed), parsed.limit, parsed.seed, per_sentence)
         asked = await ask(cases)
     return report(model, parsed.seed, asked)
 

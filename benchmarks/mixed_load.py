@@ -12,41 +12,36 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import statistics
 import time
 from itertools import pairwise
 from typing import Any
 
-from benchmarks.common import machine
+from benchmarks.common import machine, model_parser, report
 from benchmarks.lengths import measure, prompt_of
-from benchmarks.shapes import folder_of
-from sluicegate.engine import Engine, EngineSettings, LoadedModel, load_model
+from benchmarks.shapes import loaded
+from sluicegate.engine import Engine, EngineSettings, LoadedModel
 from sluicegate.plugins import Job, Sampling
 
 
 def main() -> None:
     args = _arguments()
-    if lengths := [int(length) for length in args.lengths.split(",") if length]:
+    if lengths := [int(length) for length in args.lengths.split(",") if length][: args.limit or None]:
         found = measure(args.model, lengths, args.threads)
     else:
-        model = load_model(folder_of(args.model))
+        model = loaded(args.model)
         print(f"# {machine()}\n# {args.model}, {model.parameter_count / 1e6:.1f} M parameters")
         found = asyncio.run(_mixed(model, args))
-    if args.json:
-        print(json.dumps(found))
+    report(args, found)
 
 
 def _arguments() -> argparse.Namespace:
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--model", "--data", default="llama-60m")
+    made = model_parser(__doc__, "llama-60m", 0, "settings or lengths, the first ones")
     made.add_argument("--long", type=int, default=4000)
     made.add_argument("-c", type=int, default=8)
     made.add_argument("--slowdown", default="1.8,0", help="settings to compare, one after another")
     made.add_argument("--lengths", default="")
     made.add_argument("--threads", type=int)
-    made.add_argument("--limit", type=int, default=0, help="unused: every benchmark takes it")
-    made.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     return made.parse_args()
 
 
@@ -59,7 +54,7 @@ async def _mixed(model: LoadedModel, args: argparse.Namespace) -> dict[str, Any]
     print("| slowdown | ITL alone p50/p99 ms | beside the prompt | p99 ratio | CPU alone | beside | ratio | TTFT s |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|")
     rows = {}
-    for name in args.slowdown.split(","):
+    for name in args.slowdown.split(",")[: args.limit or None]:
         row = rows[name] = await _one_setting(model, float(name), args)
         line = [f"{row[f'{at}_{clock}_ms'][0]:.1f}/{row[f'{at}_{clock}_ms'][1]:.1f}" for clock, at in _CELLS]
         for clock in ("wall", "cpu"):

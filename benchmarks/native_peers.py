@@ -1,9 +1,9 @@
 """Time of a forward pass beside a llama.cpp that was built for this machine, by turns on the same GGUF file.
 
-    python -m benchmarks.native_peers FILE.gguf --llama ENVIRONMENT/bin/python [--weights int8,file] [--threads 1]
+    python -m benchmarks.native_peers [--data FILE.gguf] --llama ENVIRONMENT/bin/python [--weights int8,file]
 
-`FILE`: see `benchmarks.gguf_files`; made if its name is `SHAPE-KINDS.gguf`. `--llama` names the interpreter of an
-environment with `llama-cpp-python` from source, which makes it of the machine's own instructions:
+`FILE`: see `benchmarks.gguf_files`; made if its name is `SHAPE-KINDS.gguf`, as the default is. `--llama` names the
+interpreter of an environment with `llama-cpp-python` from source, which makes it of the machine's own instructions:
 
     CMAKE_ARGS=-DGGML_NATIVE=ON pip install --no-binary llama-cpp-python llama-cpp-python
 
@@ -20,10 +20,11 @@ import argparse
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import machine
+from benchmarks.common import machine, parser, report
 from benchmarks.gguf_files import KINDS, SHAPES, write_random
 
 _SIDES = Path(__file__).with_name("native_sides.py")
@@ -68,7 +69,7 @@ def measure(workers: dict[str, Worker], kind: str, size: int, given: argparse.Na
     found: Found = {name: [] for name in workers}
     for worker in workers.values():
         worker.ask(kind, size, 1)
-    for _ in range(given.rounds):
+    for _ in range(given.limit):
         for name, worker in workers.items():
             found[name] += worker.ask(kind, size, given.slice if kind == "step" else 1)
     return found
@@ -78,9 +79,12 @@ def _tenth(values: list[float]) -> float:
     return sorted(values)[len(values) // 10]
 
 
+FILE = Path(tempfile.gettempdir()) / "sluicegate-gguf" / "300m-q8_0.gguf"
+
+
 def main() -> None:
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("file", type=Path)
+    form = "a GGUF file, made if its name is SHAPE-KINDS.gguf"
+    made = parser(__doc__, FILE, 10, "rounds", form=form, endless=True, exists=False)
     made.add_argument(
         "--llama", default="", help="interpreter of an environment with llama-cpp-python; empty: no llama.cpp"
     )
@@ -89,21 +93,22 @@ def main() -> None:
     made.add_argument("--threads", type=int, default=1)
     made.add_argument("-c", default="1,4,8,32")
     made.add_argument("--prompts", default="128")
-    made.add_argument("--rounds", type=int, default=10)
     made.add_argument("--slice", type=int, default=3, help="steps of one side before the other's turn")
-    made.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     given = made.parse_args()
-    shape, _, kinds = given.file.stem.rpartition("-")
-    if not given.file.exists() and shape in SHAPES and kinds in KINDS:
-        write_random(given.file, shape, kinds)
+    shape, _, kinds = given.data.stem.rpartition("-")
+    if not given.data.exists() and shape in SHAPES and kinds in KINDS:
+        given.data.parent.mkdir(parents=True, exist_ok=True)
+        write_random(given.data, shape, kinds)
+    if not given.data.is_file():
+        raise SystemExit(f"no file at {given.data}; name a GGUF file with --data")
     workers = {}
     if given.llama:
-        workers["llama.cpp"] = Worker(given.llama, "llama", given.file, given.threads, "file")
+        workers["llama.cpp"] = Worker(given.llama, "llama", given.data, given.threads, "file")
     for weights in given.weights.split(","):
-        workers[f"ours, {weights}"] = Worker(sys.executable, "ours", given.file, given.threads, weights)
+        workers[f"ours, {weights}"] = Worker(sys.executable, "ours", given.data, given.threads, weights)
     if given.transformers:
-        workers["transformers"] = Worker(sys.executable, "transformers", given.file, given.threads, "file")
-    print(f"# {machine()}; {given.file.name}, threads {given.threads}")
+        workers["transformers"] = Worker(sys.executable, "transformers", given.data, given.threads, "file")
+    print(f"# {machine()}; {given.data.name}, threads {given.threads}")
     for name, worker in workers.items():
         print(f"# {name}: {worker.about}")
     print("| | side | p10 ms | least ms | ratio |\n|---|---|--:|--:|--:|")
@@ -112,8 +117,7 @@ def main() -> None:
     for name, worker in workers.items():
         print(f"# {name}: {worker.huge_mb():.0f} MiB in huge pages")
         worker.close()
-    if given.json:
-        print(json.dumps(kept))
+    report(given, kept)
 
 
 def _table(workers: dict[str, Worker], given: argparse.Namespace) -> dict[str, dict[str, float]]:

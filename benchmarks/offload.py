@@ -10,7 +10,6 @@ the whole process for all but the cold reads, which wait.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 from collections.abc import Callable
@@ -19,9 +18,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.common import machine
-from benchmarks.shapes import folder_of
-from sluicegate.engine import load_model
+from benchmarks.common import machine, model_parser, report
+from benchmarks.shapes import loaded
 from sluicegate.engine.batching.runner import ModelRunner, RunnerOptions
 from sluicegate.engine.memory.kv import KVPool
 from sluicegate.engine.memory.offload import WAITING, OffloadStore
@@ -35,27 +33,23 @@ def main() -> None:
     print(f"# {machine()}\n# milliseconds a block of {SIZE} tokens\n")
     print("| model | M parameters | " + " | ".join(COLUMNS) + " |\n|---|--:|" + "--:|" * len(COLUMNS))
     found = {}
-    for name in args.models.split(","):
+    for name in args.model.split(","):
         row = found[name] = _measure(name, args)
         cells = " | ".join(f"{row[column]:.3g}" for column in ("parameters", *COLUMNS))
         print(f"| {name} | {cells} |", flush=True)
-    if args.json:
-        print(json.dumps(found))
+    report(args, found)
 
 
 def _arguments() -> argparse.Namespace:
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--models", "--data", default="bundled,llama-60m", help="shapes, folders, or `bundled`")
+    made = model_parser(__doc__, "bundled,llama-60m", 5, "rounds")
     made.add_argument("--folder", default="/var/tmp", help="where the file lies; on a real disk for the cold reads")
     made.add_argument("--kv", default="full")
-    made.add_argument("--limit", type=int, default=5, help="rounds")
-    made.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     return made.parse_args()
 
 
 @torch.inference_mode()
 def _measure(name: str, args: argparse.Namespace) -> dict[str, float]:
-    model = load_model(folder_of(name))
+    model = loaded(name)
     blocks = TOKENS // SIZE
     runner = ModelRunner(model, blocks, SIZE, RunnerOptions(kv=args.kv))
     ids = np.random.default_rng(0).integers(0, 250, TOKENS)

@@ -6,14 +6,12 @@ question first and the instructions after the documents, as prompts grow by hand
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 from typing import Any
 
 import httpx
 
-from benchmarks.common import machine
+from benchmarks.common import machine, parser, report
 from sluicegate.gateway import create_app
 from sluicegate.gateway.compose import compose
 from sluicegate.gateway.config import load
@@ -27,18 +25,14 @@ EXAMPLES = [
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--limit", type=int, default=40, help="questions of each kind")
-    parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
-    given = parser.parse_args()
+    given = parser(__doc__, None, 40, "questions of each kind").parse_args()
     print(machine())
     found = {
         name: asyncio.run(measure(make, given.limit)) for name, make in (("mixed", mixed), ("template", templated))
     }
     for name, one in found.items():
         print(f"{name:9} {one['rate']:.1%} of {one['asked']:.0f} prompt tokens reused")
-    if given.json:
-        print(json.dumps(found))
+    report(given, found)
 
 
 async def measure(make: Any, limit: int) -> dict[str, float]:

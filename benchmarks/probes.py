@@ -1,6 +1,6 @@
 """What probes add to decoding: processor time of the engine for the same answers, with and without, and of the judge.
 
-    python -m benchmarks.probes [--model bundled] [--weights full] [--requests 8] [--tokens 32] [--rounds 20] [--json]
+    python -m benchmarks.probes [--model bundled] [--weights full] [--requests 8] [--tokens 32] [--limit 20] [--json]
 
 Both engines run in turns, in this process, on the same prompts and one set of weights. Each turn is short; their order
 changes from round to round. The ratio is that of the tenth percentiles, beside the median of the rounds' own ratios
@@ -67,13 +67,14 @@ async def measure(given: argparse.Namespace) -> dict[str, Any]:
         await engine.start()
     try:
         await _round(engines, model.name, given.requests, 8, 0)
-        turns = range(given.rounds)
+        turns = range(given.limit)
         found = [await _round(engines, model.name, given.requests, given.tokens, turn) for turn in turns]
     finally:
         for engine in engines:
             await engine.close()
     plain, probed = (tenth([one[at] for one in found]) for at in (0, 1))
-    quarters = quantiles([held / bare for bare, held in found], n=4)
+    ratios = [held / bare for bare, held in found]
+    quarters = quantiles(ratios if len(ratios) > 1 else ratios * 2, n=4)
     each = given.tokens * given.requests
     return {
         "model": model.name,
@@ -134,16 +135,14 @@ def _cut_cost(text: str) -> float:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--model", default="bundled")
+    options = common.model_parser(__doc__, "bundled", 20, "rounds")
     options.add_argument("--weights", default="full", choices=("full", "int8", "int4"))
-    options.add_argument("--requests", type=int, default=8)
+    options.add_argument("--requests", type=int, default=8, help="at once (%(default)s)")
     options.add_argument("--tokens", type=int, default=32)
-    options.add_argument("--rounds", type=int, default=20)
-    options.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     given = options.parse_args()
     found = asyncio.run(measure(given))
-    print(json.dumps(found, indent=None if given.json else 2))
+    print(json.dumps(found, indent=2))
+    common.report(given, found)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import math
 import random
 from typing import Any
@@ -18,10 +17,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.common import machine
+from benchmarks.common import machine, model_parser, report
 from benchmarks.engine import KINDS, measure
-from benchmarks.shapes import folder_of
-from sluicegate.engine import Engine, EngineSettings, LoadedModel, load_model
+from benchmarks.shapes import loaded
+from sluicegate.engine import Engine, EngineSettings, LoadedModel
 from sluicegate.engine.batching.runner import ModelRunner, RunnerOptions
 from sluicegate.plugins import Job, Prompt, Sampling
 
@@ -32,23 +31,20 @@ VARIANTS = ("full/full", "int8/full", "int4/full", "full/int8", "full/fp8", "int
 def main() -> None:
     args = _arguments()
     print(f"# {machine()}")
-    found = {name: asyncio.run(_measure(name, args)) for name in args.models.split(",")}
-    if args.json:
-        print(json.dumps(found))
+    found = {name: asyncio.run(_measure(name, args)) for name in args.model.split(",")}
+    report(args, found)
 
 
 def _arguments() -> argparse.Namespace:
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--models", "--data", default="llama-60m,bundled", help="shapes, folders, or `bundled`")
+    made = model_parser(__doc__, "llama-60m,bundled", 0, "kinds of weights and cache of a model, the first ones")
     made.add_argument("--kinds", default=",".join(VARIANTS), help="weights/kv, one after another")
     made.add_argument("-c", default="1,8,32")
     made.add_argument("--prompt-len", type=int, default=128)
     made.add_argument("--output-len", type=int, default=32)
     made.add_argument("--threads", type=int)
-    made.add_argument("--limit", type=int, default=8, help="texts whose perplexity is measured")
+    made.add_argument("--texts", type=int, default=8, help="whose perplexity is measured (%(default)s)")
     made.add_argument("--text-len", type=int, default=200)
     made.add_argument("--repeats", type=int, default=2, help="of each speed; the best counts")
-    made.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     made.set_defaults(draft_tokens=0)
     return made.parse_args()
 
@@ -58,9 +54,9 @@ async def _measure(name: str, args: argparse.Namespace) -> dict[str, Any]:
     columns = " | ".join(f"tok/s c={level}" for level in levels)
     print(f"\n{name}\n\n| weights/KV | weights MB | KV bytes a token | {columns} | perplexity | ratio |")
     print("|---|--:|--:|" + "--:|" * len(levels) + "--:|--:|")
-    texts = await _texts(load_model(folder_of(name)), args)
+    texts = await _texts(loaded(name), args)
     rows: dict[str, Any] = {}
-    for kind in args.kinds.split(","):
+    for kind in args.kinds.split(",")[: args.limit or None]:
         row = rows[kind] = await _measure_kind(name, kind, texts, levels, args)
         ratio = row["perplexity"] / next(iter(rows.values()))["perplexity"]
         speeds = " | ".join(f"{row[f'tok_s_{level}']:.0f}" for level in levels)
@@ -73,7 +69,7 @@ async def _measure_kind(
     name: str, kind: str, texts: list[list[int]], levels: list[int], args: argparse.Namespace
 ) -> dict[str, Any]:
     weights, _, kv = kind.partition("/")
-    model = load_model(folder_of(name), weights=weights)  # type: ignore[arg-type]
+    model = loaded(name, weights=weights)
     row: dict[str, Any] = {
         "weight_mb": model.weight_bytes / 1e6,
         "kv_bytes": model.kv_bytes_in(model.dtype if kv == "full" else torch.int8),
@@ -107,7 +103,7 @@ def _perplexity(model: LoadedModel, kv: str, texts: list[list[int]]) -> float:
 async def _texts(model: LoadedModel, args: argparse.Namespace) -> list[list[int]]:
     engine = Engine(EngineSettings(draft_tokens=0, prefix_caching=False), [model])
     await engine.start()
-    texts = [await _text(engine, model, seed, args.text_len) for seed in range(args.limit)]
+    texts = [await _text(engine, model, seed, args.text_len) for seed in range(args.texts)]
     await engine.close()
     return texts
 

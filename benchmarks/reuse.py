@@ -10,35 +10,31 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import random
 import statistics
 import time
 
-from benchmarks.common import machine
-from sluicegate.engine import Engine, EngineSettings, LoadedModel, load_model
+from benchmarks.common import machine, model_parser, report
+from benchmarks.shapes import loaded
+from sluicegate.engine import Engine, EngineSettings, LoadedModel
 from sluicegate.plugins import Job, Prompt, Sampling
 
 
 def main() -> None:
     args = _arguments()
-    model = load_model(args.model)
+    model = loaded(args.model)
     print(f"# {machine()}\n# {model.name}, {model.parameter_count / 1e6:.2f} M parameters, {args.prefix} shared tokens")
     found = asyncio.run(_measure(model, args))
     print("| | p50 ms | CPU ms, mean |\n|---|--:|--:|")
     for name in ("cold", "warm"):
         print(f"| {name} | {found[f'{name}_p50_ms']:.2f} | {found[f'{name}_cpu_ms']:.2f} |")
     print(f"\nsooner by {found['sooner']:.1f}x (CPU {found['sooner_cpu']:.1f}x); hit rate {found['hit_rate']:.1%}")
-    if args.json:
-        print(json.dumps(found))
+    report(args, found)
 
 
 def _arguments() -> argparse.Namespace:
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--model", default="bundled")
+    made = model_parser(__doc__, "bundled", 20, "beginnings")
     made.add_argument("--prefix", type=int, default=1000, help="tokens that requests share")
-    made.add_argument("--limit", type=int, default=20, help="beginnings")
-    made.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     return made.parse_args()
 
 

@@ -1,17 +1,17 @@
 """How soon a rollout sees a worse canary, and how often it stops an equal one: simulated requests, the product's test.
 
-    python -m benchmarks.rollouts [--runs 100] [--requests 2000]
+    python -m benchmarks.rollouts [--limit 100] [--requests 2000]
 
 The threshold is that of `alpha` = 0.05 shared by five metrics.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 import random
 from collections.abc import Callable
 
+from benchmarks import common
 from sluicegate.gateway.rollout.evidence import Evidence
 
 THRESHOLD = 100.0
@@ -54,17 +54,19 @@ def rollout(baseline: Outcome, canary: Outcome, p: float, requests: int, seed: i
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=100)
+    parser = common.parser(__doc__, None, 100, "rollouts of each case")
     parser.add_argument("--requests", type=int, default=2000)
     asked = parser.parse_args()
+    rows = []
     print("share  case                    stopped  of  9 of 10 within   proven  half within")
     for p in (0.05, 0.25, 0.5):
         for name, (baseline, canary) in CASES.items():
-            runs = [rollout(baseline, canary, p, asked.requests, seed) for seed in range(asked.runs)]
+            runs = [rollout(baseline, canary, p, asked.requests, seed) for seed in range(asked.limit)]
             stops, proofs = [stopped for stopped, _ in runs], [proven for _, proven in runs]
             said = f"{p:5.0%}  {name:22}  {_seen(stops):7}  {len(runs):2}  {_within(stops, 0.9):>14}"
             print(f"{said}  {_seen(proofs):6}  {_within(proofs, 0.5):>11}")
+            rows.append({"share": p, "case": name, "runs": len(runs), "stopped_at": stops, "proven_at": proofs})
+    common.report(asked, {"requests": asked.requests, "rows": rows})
 
 
 def _seen(found: list[int | None]) -> int:

@@ -11,7 +11,6 @@ a mix for the measured bundled engine.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import dataclasses
 import json
@@ -25,7 +24,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import machine
+from benchmarks.common import machine, parser, report
 from benchmarks.scale_model import Arrival, Fleet, Objective, RequestClass, Simulated, arrivals, fewest, most_per_s
 from benchmarks.scale_node import MODEL
 from sluicegate.gateway.commands.bench.arrivals import ask, shot_of
@@ -54,13 +53,13 @@ COMPARED = ("mean_first_s", "mean_total_s", "tokens_per_s")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=("one", "two", "days"), help="one of the three parts")
-    parser.add_argument("--seconds", type=float, default=120.0, help="of each run, real or simulated")
-    parser.add_argument("--rate", type=float, default=1.0, help="requests a second of that run (%(default)s)")
-    parser.add_argument("--figures", type=Path, help="figures of a node for `days`, instead of measuring it")
-    parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
-    given = parser.parse_args()
+    made = parser(__doc__, None, 0, "requests at --rate, which shortens --seconds")
+    made.add_argument("--only", choices=("one", "two", "days"), help="one of the three parts")
+    made.add_argument("--seconds", type=float, default=120.0, help="of each run, real or simulated")
+    made.add_argument("--rate", type=float, default=1.0, help="requests a second of that run (%(default)s)")
+    made.add_argument("--figures", type=Path, help="figures of a node for `days`, instead of measuring it")
+    given = made.parse_args()
+    seconds = min(given.seconds, given.limit / given.rate) if given.limit else given.seconds
     found: dict[str, Any] = {"machine": machine()}
     print(found["machine"])
     node = _known(given.figures)
@@ -69,11 +68,10 @@ def main() -> None:
         found["one"] = {"figures": dataclasses.asdict(node)}
         print("one node:", node)
     if given.only in (None, "two"):
-        found["two"] = asyncio.run(two_nodes(given.rate, given.seconds))
+        found["two"] = asyncio.run(two_nodes(given.rate, seconds))
     if given.only in (None, "days"):
-        found["days"] = days(node, given.seconds)
-    if given.json:
-        print(json.dumps(found))
+        found["days"] = days(node, seconds)
+    report(given, found)
 
 
 def _known(path: Path | None) -> NodeFigures:

@@ -10,6 +10,7 @@ its address, and serves until its input ends.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import os
@@ -163,8 +164,11 @@ def front(choice: str, urls: Sequence[str]) -> TestApp:
 
 
 def main() -> None:
-    first, *urls = sys.argv[1:]
-    with front(first, urls) if urls else node(read_figures(Path(first))) as app:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("first", help="a file of figures for a node; a way of choosing for a gateway before others")
+    parser.add_argument("urls", nargs="*", help="of the nodes that the gateway chooses among")
+    asked = parser.parse_args()
+    with front(asked.first, asked.urls) if asked.urls else node(read_figures(Path(asked.first))) as app:
         print(json.dumps({"url": app.url}), flush=True)
         sys.stdin.read()
 

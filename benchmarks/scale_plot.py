@@ -5,8 +5,8 @@ python -m benchmarks.scale_plot benchmarks/results/scale.json docs/images
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -26,8 +26,11 @@ WAYS = {"prefix": "by prefix", "load": "least loaded", "random": "drawn at rando
 
 
 def main() -> None:
-    found = json.loads(Path(sys.argv[1]).read_text("utf-8"))
-    folder = Path(sys.argv[2])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=Path, help="the last line of `benchmarks.scale --json`")
+    parser.add_argument("folder", type=Path, help="where the pictures go")
+    asked = parser.parse_args()
+    found, folder = json.loads(asked.results.read_text("utf-8")), asked.folder
     (folder / "scale-nodes.svg").write_text(nodes(found["days"]["nodes"]), "utf-8")
     (folder / "scale-load.svg").write_text(load(found["days"]["curve"]), "utf-8")
 

@@ -1,51 +1,47 @@
 """How often the detectors take an honest schema for an attack, and whether they find an attack inside of one.
 
-    python -m benchmarks.schema_alarms --schemas FILE.jsonl.gz [--attacks FILE.jsonl.gz ...]
+    python -m benchmarks.schema_alarms [--data FILE.jsonl.gz] [--attacks FILE.jsonl.gz ...]
 
 `FILE` has one JSON object a line with `schema` (MaskBench's form) or with `text` and `label` (that of `redteam`).
 """
 
 from __future__ import annotations
 
-import argparse
-import gzip
-import json
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import common
 from sluicegate.plugins import Caller, Constraint, Registry, ScreenResult, texts_of
 from sluicegate.plugins.testing import make_request
 from sluicegate.safety.detection import register
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--schemas", type=Path, required=True)
-    parser.add_argument("--attacks", type=Path, nargs="*", default=[])
-    parser.add_argument("--limit", type=int, default=1_000)
+    parser = common.parser(__doc__, "maskbench.jsonl.gz", 1_000, "schemas and attacks")
+    parser.add_argument("--attacks", type=Path, nargs="*", default=[], help="files of labelled texts")
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args(argv)
-    chance = random.Random(asked.seed)
-    schemas = [row["schema"] for row in rows(asked.schemas)]
+    chance, most = random.Random(asked.seed), asked.limit or None
+    schemas = [row["schema"] for row in common.records(asked.data, fields=("schema",))]
     chance.shuffle(schemas)
-    attacks = [row["text"] for path in asked.attacks for row in rows(path) if is_attack(row)]
+    read = [row for path in asked.attacks for row in common.records(path, fields=("text", "label"))]
+    attacks = [row["text"] for row in read if is_attack(row)]
     chance.shuffle(attacks)
     registry = Registry()
     register(registry)
+    found: dict[str, dict[str, float]] = {}
     for name in ("injection", "harm"):
         rail = registry.build("screen", name, {})
-        print(name, "honest:", told([judged(rail, schema) for schema in schemas[: asked.limit]]))
+        found[name] = told([judged(rail, schema) for schema in schemas[:most]])
         if attacks and name == "injection":
-            planted = [plant(chance.choice(schemas), text) for text in attacks[: asked.limit]]
-            print(name, "attacks in a description:", told([judged(rail, schema) for schema in planted]))
-
-
-def rows(path: Path) -> Iterator[Any]:
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        yield from map(json.loads, file)
+            planted = [plant(chance.choice(schemas), text) for text in attacks[:most]]
+            found[f"{name}, attacks in a description"] = told([judged(rail, schema) for schema in planted])
+    for name, row in found.items():
+        print(f"{name}: {row['refused']} of {row['schemas']} refused; p50 {row['p50_ms']} ms, p99 {row['p99_ms']} ms")
+    common.report(asked, found)
 
 
 def is_attack(row: Any) -> bool:
@@ -63,11 +59,11 @@ def judged(rail: Any, schema: Any) -> tuple[ScreenResult, float]:
     return result, time.perf_counter() - began
 
 
-def told(found: Sequence[tuple[ScreenResult, float]]) -> str:
+def told(found: Sequence[tuple[ScreenResult, float]]) -> dict[str, float]:
     refused = sum(result.action != "pass" for result, _ in found)
     took = sorted(seconds for _, seconds in found)
-    share = f"{refused} of {len(found)} refused ({refused / len(found):.2%})"
-    return f"{share}; p50 {took[len(took) // 2] * 1e3:.2f} ms, p99 {took[len(took) * 99 // 100] * 1e3:.1f} ms"
+    p50, p99 = (round(took[len(took) * share // 100] * 1e3, 2) for share in (50, 99))
+    return {"schemas": len(found), "refused": refused, "p50_ms": p50, "p99_ms": p99}
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from typing import Any
 
 import aiohttp
 
-from benchmarks.common import machine
+from benchmarks.common import machine, parser, report
 from benchmarks.soak_clients import Soak
 from benchmarks.soak_hostile import HOSTILE, MOST_TOKENS, HostileTenant, HostileUpstream
 from benchmarks.soak_place import REDIS, Gateway
@@ -51,6 +51,8 @@ async def soak(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
             running.ends_s = time.monotonic() + given.minutes * 60
             work = [asyncio.create_task(running.worker()) for _ in range(given.clients)]
             work.append(asyncio.create_task(running.batches()))
+            if given.limit:
+                work.append(asyncio.create_task(enough(running, given.limit)))
             if given.hostile:
                 work += [
                     asyncio.create_task(torment(running, gateway, session, given.stretch_s)),
@@ -94,6 +96,14 @@ async def attacks(tenant: HostileTenant, gateway: Gateway, until_s: float) -> No
             with contextlib.suppress(aiohttp.ClientError, ConnectionError):
                 await tenant.act()
         await asyncio.sleep(0.2)
+
+
+async def enough(running: Soak, limit: int) -> None:
+    """End the minutes as soon as so many requests were made."""
+    while time.monotonic() < running.ends_s:
+        if sum(running.did.values()) >= limit:
+            running.ends_s = time.monotonic()
+        await asyncio.sleep(0.1)
 
 
 async def alive(running: Soak) -> None:
@@ -162,22 +172,20 @@ def books(path: Path) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=5)
-    parser.add_argument("--kill-s", type=float, default=45)
-    parser.add_argument("--clients", type=int, default=12)
-    parser.add_argument("--hostile", action="store_true", help="add a hostile tenant and a hostile upstream")
-    parser.add_argument("--stretch-s", type=float, default=60, help="how long they act, and rest")
-    parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
-    given = parser.parse_args()
+    made = parser(__doc__, None, 0, "requests, after which the minutes are over")
+    made.add_argument("--minutes", type=float, default=5)
+    made.add_argument("--kill-s", type=float, default=45)
+    made.add_argument("--clients", type=int, default=12)
+    made.add_argument("--hostile", action="store_true", help="add a hostile tenant and a hostile upstream")
+    made.add_argument("--stretch-s", type=float, default=60, help="how long they act, and rest")
+    given = made.parse_args()
     print(machine())
     with tempfile.TemporaryDirectory() as folder:
         found = asyncio.run(soak(given, Path(folder)))
     for name, value in found.items():
         print(f"{name:16} {value}")
     print("lost: nothing" if not found["lost"] else f"lost: {found['lost']}")
-    if given.json:
-        print(json.dumps(found))
+    report(given, found)
 
 
 if __name__ == "__main__":

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from sluicegate.engine import LoadedModel, load_model
+from sluicegate.plugins import ModelLoadError
 
 SHAPES = {
     # hidden, layers, heads, KV heads, head width, intermediate, vocabulary
@@ -16,6 +20,15 @@ SHAPES = {
     "llama-60m": (512, 10, 8, 4, 64, 2304, 32000),
     "llama-0.5b": (896, 24, 14, 2, 64, 4864, 151936),
 }
+
+
+def loaded(name: str, max_positions: int = 8192, /, **options: Any) -> LoadedModel:
+    """Load the model that `--data` names, a shape, a folder or `bundled`. `options` are those of `load_model`. End with
+    one line if there is no model."""
+    try:
+        return load_model(folder_of(name, max_positions), **options)
+    except ModelLoadError as error:
+        raise SystemExit(f"{name}: {error.message}; name a checkpoint with --data") from None
 
 
 def folder_of(name: str, max_positions: int = 8192) -> str:

@@ -1,6 +1,6 @@
 """Does the engine grow? Thousands of requests of every kind of end, and what stays in memory after them.
 
-    python -m benchmarks.soak [--requests 10000] [--concurrent 32]
+    python -m benchmarks.soak [--limit 10000] [--concurrent 32]
 
 A fifth is cancelled at a random piece, a fifth has a deadline that may pass, the rest runs to its end; prompts share
 beginnings, tenants change. Printed after 100 requests, and then after each tenth of the whole: resident memory, live
@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
-import json
 import os
 import random
 import statistics
@@ -21,8 +20,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import machine
-from sluicegate.engine import Engine, EngineSettings, LoadedModel, load_model
+from benchmarks.common import machine, model_parser, report
+from benchmarks.shapes import loaded
+from sluicegate.engine import Engine, EngineSettings, LoadedModel
 from sluicegate.plugins import DeadlineExceeded, Job, Overloaded, Prompt, Sampling
 
 OWN = ("LiveGeneration", "Sequence", "ChoiceText", "PromptLookup", "StopChecker", "Submission")
@@ -30,19 +30,15 @@ OWN = ("LiveGeneration", "Sequence", "ChoiceText", "PromptLookup", "StopChecker"
 
 def main() -> None:
     args = _arguments()
-    model = load_model(args.model)
+    model = loaded(args.model)
     print(f"# {machine()}\n# {model.name}, {model.parameter_count / 1e6:.2f} M parameters")
     found = asyncio.run(_soak(model, args))
-    if args.json:
-        print(json.dumps(found))
+    report(args, found)
 
 
 def _arguments() -> argparse.Namespace:
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--model", default="bundled")
-    made.add_argument("--requests", type=int, default=10_000)
+    made = model_parser(__doc__, "bundled", 10_000, "requests")
     made.add_argument("--concurrent", type=int, default=32)
-    made.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     return made.parse_args()
 
 
@@ -50,7 +46,8 @@ async def _soak(model: LoadedModel, args: argparse.Namespace) -> dict[str, Any]:
     engine = Engine(EngineSettings(max_batch_size=16, kv_cache_bytes=64 << 20), [model])
     await engine.start()
     chance, waits = random.Random(1), list[tuple[float, float]]()
-    marks = sorted({100, *range(args.requests // 10, args.requests + 1, max(1, args.requests // 10))})
+    tenth = max(1, args.limit // 10)
+    marks = sorted({min(100, args.limit), *range(tenth, args.limit + 1, tenth)})
     rows, done = [], 0
     print("| requests | resident MB | objects | of these the engine's | s |\n|--:|--:|--:|--:|--:|")
     began = time.perf_counter()

@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import random
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import machine
+from benchmarks.common import machine, model_parser, report
+from benchmarks.shapes import loaded
 from sluicegate.engine import Engine, EngineSettings, LoadedModel, load_model
 from sluicegate.engine.checkpoints.draft_heads import read_heads
 from sluicegate.grammar import Vocabulary, compile_json_schema
@@ -56,7 +56,7 @@ WAYS: dict[str, Way] = {
 
 def main() -> None:
     args = _arguments()
-    model = load_model(args.model)
+    model = loaded(args.model)
     if args.heads is not None:
         model.heads = read_heads(Path(args.heads), model.module)
     if args.draft is not None:
@@ -64,19 +64,15 @@ def main() -> None:
     print(f"# {machine()}\n# {model.name}, {model.parameter_count / 1e6:.2f} M parameters; {args.limit} documents")
     tasks = _tasks(model, args.limit)
     found = asyncio.run(_measure_all(model, tasks, args))
-    if args.json:
-        print(json.dumps(found))
+    report(args, found)
 
 
 def _arguments() -> argparse.Namespace:
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--model", default="bundled")
+    made = model_parser(__doc__, "bundled", 40, "documents")
     made.add_argument("--draft", help="folder of a draft model")
     made.add_argument("--heads", help="a file of draft heads, or its folder; none: those beside the model")
-    made.add_argument("--limit", type=int, default=40, help="documents")
     made.add_argument("--repeats", type=int, default=1, help="of every way; the quickest counts")
     made.add_argument("--concurrent", type=int, default=1)
-    made.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     return made.parse_args()
 
 

@@ -10,10 +10,8 @@ busy machine disturbs all of them alike.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
-import json
 import subprocess
 import sys
 import time
@@ -124,10 +122,8 @@ async def _exported(app: TestApp) -> None:
 
 
 def main() -> None:
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--limit", type=int, default=3600, help="requests of each setting")
+    made = common.parser(__doc__, None, 3600, "requests of each setting")
     made.add_argument("--chunks", type=int, default=64, help="chunks of a streamed answer")
-    made.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     arguments = made.parse_args()
     kinds = {
         "whole, one chunk": (1, False),
@@ -141,8 +137,7 @@ def main() -> None:
         print(kind)
         for name, entry in told[kind].items():
             print(f"  {name:20} {entry['us']:>8.1f} us  {entry['more']:>+7.1%}")
-    if arguments.json:
-        print(json.dumps(told))
+    common.report(arguments, told)
 
 
 if __name__ == "__main__":

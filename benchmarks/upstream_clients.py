@@ -6,7 +6,6 @@ process of its own. Only the client's CPU counts.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import socket
@@ -19,7 +18,7 @@ import aiohttp
 import httpx
 import uvloop
 
-from benchmarks.common import machine
+from benchmarks.common import machine, parser, report
 from sluicegate.gateway.upstream.http1.address import ServerAddress, lines_of
 from sluicegate.gateway.upstream.http1.connecting import Connector
 from sluicegate.gateway.upstream.http1.pool import Pool
@@ -48,11 +47,9 @@ Ask = Callable[[str], Awaitable[int]]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--limit", type=int, default=1500, help="requests of each kind")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
-    given = parser.parse_args()
+    made = parser(__doc__, None, 1500, "whole answers; of streams a quarter")
+    made.add_argument("--rounds", type=int, default=3)
+    given = made.parse_args()
     print(machine())
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -65,8 +62,7 @@ def main() -> None:
     for kind in ("whole", "stream"):
         for peer in ("httpx", "aiohttp"):
             print(f"{kind:7} {peer} / ours = {found[f'{peer} {kind}'] / found[f'ours {kind}']:.2f}")
-    if given.json:
-        print(json.dumps(found))
+    report(given, found)
 
 
 async def measure(url: str, limit: int, rounds: int) -> dict[str, float]:
@@ -80,7 +76,7 @@ async def measure(url: str, limit: int, rounds: int) -> dict[str, float]:
         for _ in range(rounds):
             for name, ask in (("httpx", _httpx(old)), ("aiohttp", _aiohttp(new)), ("ours", _ours(own, address))):
                 for kind in ("whole", "stream"):
-                    ms = await _cpu_ms(ask, f"{url}/{kind}", limit if kind == "whole" else limit // 4)
+                    ms = await _cpu_ms(ask, f"{url}/{kind}", limit if kind == "whole" else max(1, limit // 4))
                     key = f"{name} {kind}"
                     found[key] = min(found.get(key, ms), ms)
         own.close()

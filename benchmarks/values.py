@@ -162,11 +162,8 @@ def _middle(values: Sequence[float]) -> tuple[float, float]:
 def read(path: Path, limit: int) -> list[Item]:
     """Read the documents of a file. Raises `SystemExit` for a line that is not of the form."""
     found = []
-    for number, line in enumerate(common.records(path, limit), 1):
-        try:
-            prompt, schema, expected = line["prompt"], line["schema"], line["expected"]
-        except (KeyError, TypeError) as error:
-            raise SystemExit(f"line {number} of {path} has no {error}; each is {{prompt, schema, expected}}") from error
+    for line in common.records(path, limit, fields=("prompt", "schema", "expected")):
+        prompt, schema, expected = line["prompt"], line["schema"], line["expected"]
         messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
         found.append(Item(tuple(messages), schema, expected))
     return found
@@ -209,6 +206,10 @@ async def compare_variant(asker: Asker, pairs: Sequence[Pair], most: int) -> tup
     return counts[0], counts[1]
 
 
+DOCUMENTS = 100
+"""As many are drawn where there is no file, unless `--limit` says how many."""
+
+
 async def measure(args: argparse.Namespace) -> dict[str, Any]:
     model = ModelSettings(path=str(args.model), name="asked")
     engine = Engine(EngineSettings(models=(model,), max_batch_size=CONCURRENT, threads=args.threads))
@@ -216,7 +217,7 @@ async def measure(args: argparse.Namespace) -> dict[str, Any]:
     try:
         asker = Asker(engine, "asked")
         print(f"# {common.machine()}; model {args.model}, version {asker.version}")
-        items = read(args.data, args.limit) if args.data else generated(args.set, args.limit)
+        items = read(args.data, args.limit) if args.data else generated(args.set, args.limit or DOCUMENTS)
         if args.variants:
             return await _variants(asker, items, args)
         found = await compare_modes(asker, items, args.modes.split(","), args.max_tokens)
@@ -250,21 +251,18 @@ def vars_of(share: Share) -> dict[str, float]:
 
 
 def main() -> None:
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--data", type=Path, help="lines of {prompt, schema, expected}; default: generated documents")
+    form = "lines of JSON, each with `prompt`, `schema` and `expected`"
+    made = common.parser(__doc__, None, DOCUMENTS, "documents", form=form, endless=False)
     made.add_argument("--set", default="held-out layouts", help="of `training.evaluate`, by its beginning")
-    made.add_argument("--limit", type=int, default=100, help="how many documents or lines")
     made.add_argument("--model", default="bundled", help="the bundled model or a folder")
     made.add_argument("--modes", default=",".join(MODES))
     made.add_argument("--variants", default="", help=f"`all`, or some of {', '.join(VARIANTS)}")
     made.add_argument("--pairs", type=int, default=120, help="most documents of a variant")
     made.add_argument("--max-tokens", type=int, default=320)
     made.add_argument("--threads", type=int)
-    made.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     args = made.parse_args()
     found = asyncio.run(measure(args))
-    if args.json:
-        print(json.dumps(found))
+    common.report(args, found)
 
 
 if __name__ == "__main__":

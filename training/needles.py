@@ -1,7 +1,7 @@
 """Train a small model that finds needles in long texts, so that accuracy over length has something to show.
 
     python -m training.needles build/needles && sluicegate serve --model build/needles
-    python -m benchmarks.long_context --lengths 64,128,256,512,1024 --each 8 --trained-to 256
+    python -m benchmarks.long_context --lengths 64,128,256,512,1024 --limit 8 --trained-to 256
 
 It is asked to look up what a text says of a name, and to join two or three facts, in the wording of
 `benchmarks.long_context`: names, values and filler are drawn anew for every text. Texts grow while it learns, up to

@@ -68,8 +68,8 @@ def test_texts_grow_while_the_budget_is_spent() -> None:
 def test_the_curve_is_measured_through_the_gateway(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A model that hardly learned answers under the masks, mostly wrong, and every case is counted."""
     with running({"stages": {"generate": {"engine": {"models": [str(folder)]}}}}) as gateway:
-        long_context.main(["--url", gateway.url, "--lengths", "64,256", "--each", "1", "--json"])
-    found = json.loads(capsys.readouterr().out)
+        long_context.main(["--url", gateway.url, "--lengths", "64,256", "--limit", "1", "--json"])
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert [(row["kind"], row["n"], row["not_asked"]) for row in found["rows"]] == [
         (kind, len(long_context.DEPTHS), 0) for kind in long_context.KINDS for _ in range(2)
     ]
