@@ -16,6 +16,7 @@ import os
 import sys
 import time
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -40,11 +41,10 @@ def main() -> None:
     print(f"# {machine()}")
     print("| engine | c | CPU ms a step | tokens a CPU second | prompt tokens a CPU second |\n|---|--:|--:|--:|--:|")
     found = {}
-    for level in [int(level) for level in args.c.split(",")]:
-        for name in engines:
-            row = found[f"{name} c={level}"] = _measure(harness, name, level, args)
-            numbers = f"{row['step_ms']:.2f} | {row['tok_s']:.0f} | {row['prompt_tok_s']:.0f}"
-            print(f"| {name} | {level} | {numbers} |", flush=True)
+    for level, name in list(product(map(int, args.c.split(",")), engines))[: args.limit or None]:
+        row = found[f"{name} c={level}"] = _measure(harness, name, level, args)
+        numbers = f"{row['step_ms']:.2f} | {row['tok_s']:.0f} | {row['prompt_tok_s']:.0f}"
+        print(f"| {name} | {level} | {numbers} |", flush=True)
     report(args, found)
     sys.stdout.flush()
     os._exit(0)  # peers leave threads behind that do not end
@@ -64,7 +64,8 @@ def _chosen(asked: str | None) -> list[str]:
 
 
 def _arguments() -> argparse.Namespace:
-    made = parser(__doc__, HARNESS, 2, "repeats; the best counts", form="folder with baseline.py", endless=True)
+    made = parser(__doc__, HARNESS, 0, "rows, the first ones", form="folder with baseline.py")
+    made.add_argument("--repeats", type=int, default=2, help="the best counts")
     made.add_argument("--engines", help="some of hf,adapter,llamacpp; by default those that are installed")
     made.add_argument("-c", default="1,8,32")
     made.add_argument("--shape", default="llama-60m")
@@ -84,7 +85,7 @@ def _measure(harness: Any, name: str, level: int, args: argparse.Namespace) -> d
     model = None if name == "adapter" else harness.build_hf(wanted)
     _cpu_of(harness, name, model, wanted, _LONG)
     prompts, steps = [], []
-    for _ in range(args.limit):
+    for _ in range(args.repeats):
         prompts.append(_cpu_of(harness, name, model, wanted, _SHORT))
         steps.append((_cpu_of(harness, name, model, wanted, _LONG) - prompts[-1]) / (_LONG - _SHORT))
     step, prompt = min(steps), min(prompts)

@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    made = model_parser(__doc__, "llama-60m,bundled", 0, "kinds of weights and cache of a model, the first ones")
+    made = model_parser(__doc__, "llama-60m,bundled", 0, "kinds of a model and texts, the first ones")
     made.add_argument("--kinds", default=",".join(VARIANTS), help="weights/kv, one after another")
     made.add_argument("-c", default="1,8,32")
     made.add_argument("--prompt-len", type=int, default=128)
@@ -103,7 +103,9 @@ def _perplexity(model: LoadedModel, kv: str, texts: list[list[int]]) -> float:
 async def _texts(model: LoadedModel, args: argparse.Namespace) -> list[list[int]]:
     engine = Engine(EngineSettings(draft_tokens=0, prefix_caching=False), [model])
     await engine.start()
-    texts = [await _text(engine, model, seed, args.text_len) for seed in range(args.texts)]
+    texts = [
+        await _text(engine, model, seed, args.text_len) for seed in range(min(args.texts, args.limit or args.texts))
+    ]
     await engine.close()
     return texts
 

@@ -114,6 +114,8 @@ async def measured(url: str, model: str, *, places: int, tenth: float, long: int
     short, far, alone = [await took_s(1, *sizes) for sizes in ((16, FEW), (long, FEW), (16, answer))]
     together, full = await took_s(places, 16, FEW), await took_s(places, 16, answer)
     step, wide = (alone - short) / (answer - FEW), (full - together) / (answer - FEW)
+    if step <= 0:
+        raise SystemExit("a long answer took no more time than a short one: the machine is too busy to measure a node")
     return NodeFigures((long - 16) / max(far - short, 1e-6), step, max(0.0, (wide - step) / (places - 1)), places)
 
 
