@@ -1,4 +1,4 @@
-"""What adapters chosen by each request cost beside the base model alone.
+"""Measure the cost of adapters chosen by each request, compared with the base model alone.
 
     python -m benchmarks.adapters [--models bundled,llama-60m] [--rank 16] [-c 8]
 

@@ -1,4 +1,5 @@
-"""Which architectures of `transformers` are served, each by a tiny random model: equal to `generate`, or why refused.
+"""Try which architectures of `transformers` are served, by a tiny random model each: equal to `generate`, or refused
+why.
 
     python -m benchmarks.architectures                       # all of them, some ten minutes; prints the table
     python -m benchmarks.architectures llama qwen3 mamba     # these
@@ -6,12 +7,10 @@
     python -m benchmarks.architectures --kept FILE           # goes on where an earlier run with that file ended
     python -m benchmarks.architectures --halves              # the checkpoints in bfloat16, as most are published
 
-For each kind that `AutoModelForCausalLM` knows, a configuration is made of fields with a small number each, the model
-drawn, saved, loaded by the engine and asked: prompts of three lengths together, chunked, in scarce blocks, greedily.
-`equal`: every answer is the one of `generate` in float32, token for token (of the same file, widened). Each kind has a
-process of its own, forked from one that has imported the libraries: what it takes is given back, and its CPU time and
-memory are bounded.
-"""
+For each kind that `AutoModelForCausalLM` knows, a small configuration is made, a random model saved, loaded by the
+engine and asked: prompts of three lengths together, chunked, with few blocks, greedily. `equal`: every answer is that
+of `generate` in float32, token for token (of the same file, widened). Each kind runs in a process of its own, forked
+from one that has imported the libraries, so that its memory is freed, and its CPU time and memory are bounded."""
 
 from __future__ import annotations
 

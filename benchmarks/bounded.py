@@ -1,4 +1,4 @@
-"""Random grammars and schemas with a clock: which call of a matcher takes more than 50 ms of CPU time.
+"""Search random grammars and schemas for calls of a matcher that take more than 50 ms of CPU time.
 
     python -m benchmarks.bounded [--data RANKS] [--seconds S] [--limit N] [--only KINDS] [--seed N] [--most-ms MS]
         [--json]
@@ -74,8 +74,8 @@ _GBNF_TERMINALS = (
 _IGNORED = ('\n%ignore " "', "\n%ignore /\\s+/", "", "")
 
 
-class Slow(NamedTuple):
-    """A call that took long. `text`: what was accepted before it."""
+class SlowCall(NamedTuple):
+    """A call that took too long. `text`: the text accepted before it."""
 
     kind: str
     call: str
@@ -158,7 +158,7 @@ KINDS = {
 # --- one grammar ------------------------------------------------------------------------------------------------------
 
 
-class Call(NamedTuple):
+class TimedCall(NamedTuple):
     """`text`: what was accepted before it; `refused`: it ended with an error, or, where a way to the end was asked,
     with none."""
 
@@ -168,14 +168,14 @@ class Call(NamedTuple):
     refused: bool
 
 
-class Clocked:
-    """A matcher whose calls are timed."""
+class TimedMatcher:
+    """Wraps a matcher and times its calls."""
 
     def __init__(self, matcher: LazyMatcher, vocabulary: Vocabulary) -> None:
         self._matcher = matcher
         self._vocabulary = vocabulary
         self._row = np.zeros(vocabulary.row_words, np.int32)
-        self.calls: list[Call] = []
+        self.calls: list[TimedCall] = []
         self.text = b""
 
     def _timed(self, name: str, act: Callable[..., Any], *arguments: Any) -> Any:
@@ -184,7 +184,7 @@ class Clocked:
             found = act(*arguments)
             refused = name == "shortest_completion" and found is None
         finally:
-            self.calls.append(Call(name, (worked_s() - began) * 1e3, self.text.decode(errors="replace"), refused))
+            self.calls.append(TimedCall(name, (worked_s() - began) * 1e3, self.text.decode(errors="replace"), refused))
         return found
 
     def step(self, pick: random.Random) -> bool:
@@ -217,13 +217,13 @@ class Clocked:
         return int(pick.choice(offered))
 
 
-def calls_of(kind: str, grammar: str, vocabulary: Vocabulary, seed: int) -> list[Call] | None:
+def calls_of(kind: str, grammar: str, vocabulary: Vocabulary, seed: int) -> list[TimedCall] | None:
     """Return the calls in their order; None for a grammar that does not compile."""
     try:
         compiled = COMPILERS[kind](grammar, vocabulary)
     except GrammarError:
         return None
-    clocked = Clocked(compiled.matcher(), vocabulary)
+    clocked = TimedMatcher(compiled.matcher(), vocabulary)
     pick = random.Random(seed)
     try:
         for _ in range(_STEPS):
@@ -234,12 +234,12 @@ def calls_of(kind: str, grammar: str, vocabulary: Vocabulary, seed: int) -> list
     return clocked.calls
 
 
-def slowest(kind: str, grammar: str, vocabulary: Vocabulary, seed: int) -> Slow | None:
+def slowest(kind: str, grammar: str, vocabulary: Vocabulary, seed: int) -> SlowCall | None:
     calls = calls_of(kind, grammar, vocabulary, seed)
     if not calls:
         return None
     worst = max(calls, key=lambda call: call.ms)
-    return Slow(kind, worst.name, round(worst.ms, 1), worst.text[-80:], grammar)
+    return SlowCall(kind, worst.name, round(worst.ms, 1), worst.text[-80:], grammar)
 
 
 def smaller(kind: str, grammar: str) -> Iterator[str]:
@@ -264,7 +264,7 @@ def _parts_left_out(value: Any) -> Iterator[Any]:
             yield from ([*value[:at], each, *value[at + 1 :]] for each in _parts_left_out(value[at]))
 
 
-def shrunk(found: Slow, vocabulary: Vocabulary, seed: int, most_ms: float) -> Slow:
+def shrunk(found: SlowCall, vocabulary: Vocabulary, seed: int, most_ms: float) -> SlowCall:
     until = worked_s() + _SHRINK_S
     for _ in range(_SHRINKS):
         for candidate in smaller(found.kind, found.grammar):
@@ -287,17 +287,17 @@ def shrunk(found: Slow, vocabulary: Vocabulary, seed: int, most_ms: float) -> Sl
 # --- all --------------------------------------------------------------------------------------------------------------
 
 
-class Tried(NamedTuple):
-    """A grammar that compiled; `slow`: the slow call that was found, if one was."""
+class TriedGrammar(NamedTuple):
+    """A grammar that compiled; `slow`: the slow call that was found, if any."""
 
     kind: str
-    calls: list[Call]
-    slow: Slow | None
+    calls: list[TimedCall]
+    slow: SlowCall | None
 
 
 def search(
     vocabulary: Vocabulary, kinds: tuple[str, ...], seed: int, seconds: float, most_ms: float
-) -> Iterator[Tried]:
+) -> Iterator[TriedGrammar]:
     """Try grammars until the time is over; a million of them share a seed."""
     until = time.monotonic() + seconds
     for at in range(seed * 1_000_000, (seed + 1) * 1_000_000):
@@ -312,7 +312,7 @@ def search(
             again = slowest(kind, grammar, vocabulary, at)  # a slow moment of the machine is no finding
             if again is not None and again.ms > most_ms:
                 found = shrunk(again, vocabulary, at, most_ms)
-        yield Tried(kind, calls, found)
+        yield TriedGrammar(kind, calls, found)
 
 
 def main() -> None:
@@ -328,7 +328,7 @@ def main() -> None:
         calls_of(kind, text, vocabulary, 0)
     print(common.machine())
     counts: Counter[str] = Counter()
-    slow: list[Slow] = []
+    slow: list[SlowCall] = []
     for tried in islice(
         search(vocabulary, KINDS[asked.only], asked.seed, asked.seconds, asked.most_ms), asked.limit or None
     ):

@@ -1,4 +1,4 @@
-"""What a cascade saves: a probe on the writing model's states first, a guard only where it rings.
+"""Measure the savings of a cascade: a probe on the answering model's states first, a guard only on its alarm.
 
     python -m benchmarks.cascade [--data FOLDER] [--limit N] [--bad-share 0.1] [--json]
 
@@ -16,7 +16,7 @@ Reported, for the probe alone, the guard alone, and the cascade of both:
     guard_tokens           prompt tokens that the guard's engine computed, for one answer
     unit_cpu_ms            processor time for one unit; without the states, which come from a pass that runs anyway
 
-With a guard of ten thousand parameters the time saved says little; tokens and questions are saved with any guard.
+With a guard of ten thousand parameters the time saved means little; tokens and calls are saved with any guard.
 """
 
 from __future__ import annotations

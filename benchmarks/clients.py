@@ -1,4 +1,4 @@
-"""Clients that leave, and clients that only wait: how soon the engine stops, and what an idle stream costs.
+"""Measure disconnecting and idle clients: how soon the engine stops, and the cost of an idle stream.
 
 python -m benchmarks.clients --limit 40            # streams that are left half way, with the bundled model
 python -m benchmarks.clients --idle 10000          # streams of which nothing comes, with a scripted model

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
-"""Where the data sets lie beside a checkout; `--data` names another place."""
+"""Folder of the data sets, next to a checkout; `--data` names another one."""
 
 
 class Parser(argparse.ArgumentParser):

@@ -1,11 +1,11 @@
-"""Calibration of `sluicegate.confidence`: how often values are right that are told to be so likely.
+"""Measure the calibration of `sluicegate.confidence`: the share of right values by their predicted probability.
 
     python -m benchmarks.confidence [--set SET] [--limit N] [--data FILE] [--model FOLDER] [--json]
 
 Documents as in `benchmarks.values`, each asked once under its schema; the likeliest token is taken. A value is a leaf
 of the answer; it is right where the expected answer has an equal one at its place. ECE: mean distance between share and
-probability over ten bins of equal width, by their values. AUROC: how often a right value is told to be likelier than a
-wrong one; 0.5 is chance. Shares have a 95 % Wilson interval.
+probability over ten bins of equal width, by their values. AUROC: how often a right value has a higher
+probability than a wrong one; 0.5 is chance. Shares have a 95 % Wilson interval.
 """
 
 from __future__ import annotations
@@ -30,15 +30,17 @@ from sluicegate.plugins import Job, Prompt, Sampling
 BINS = 10
 
 
-class Told(NamedTuple):
-    """One value: what was told of it, and whether it is right."""
+class ValueConfidence(NamedTuple):
+    """A value with its predicted probability. `right`: it equals the expected one."""
 
     kind: str
     probability: float
     right: bool
 
 
-async def told_of(engine: Engine, vocabulary: Vocabulary, item: Item, number: int, most: int) -> list[Told]:
+async def confidences_of(
+    engine: Engine, vocabulary: Vocabulary, item: Item, number: int, most: int
+) -> list[ValueConfidence]:
     served = engine.models["asked"]
     text = render_chat(served.tokenizer, item.messages, schema=item.schema)
     tokens = tuple(served.tokenizer.encode(text, add_special_tokens=False))
@@ -54,10 +56,12 @@ async def told_of(engine: Engine, vocabulary: Vocabulary, item: Item, number: in
     drawn = drawn_of(generation.timeline.steps)
     values = {leaf.pointer: leaf for leaf in leaves_of(said)}
     found = []
-    for told in values_of(drawn, said, 0, item.schema):
-        leaf = values[told["pointer"]]
-        kind = "listed" if "alternatives" in told else type(leaf.value).__name__
-        found.append(Told(kind, told["probability"], _same(leaf.value, _at(item.expected, leaf.path))))
+    for leaf_confidence in values_of(drawn, said, 0, item.schema):
+        leaf = values[leaf_confidence["pointer"]]
+        kind = "listed" if "alternatives" in leaf_confidence else type(leaf.value).__name__
+        found.append(
+            ValueConfidence(kind, leaf_confidence["probability"], _same(leaf.value, _at(item.expected, leaf.path)))
+        )
     return found
 
 
@@ -77,33 +81,33 @@ def _same(left: Any, right: Any) -> bool:
     return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)
 
 
-def report(told: Sequence[Told]) -> dict[str, Any]:
-    bins: list[list[Told]] = [[] for _ in range(BINS)]
-    for one in told:
+def report(confidences: Sequence[ValueConfidence]) -> dict[str, Any]:
+    bins: list[list[ValueConfidence]] = [[] for _ in range(BINS)]
+    for one in confidences:
         bins[min(BINS - 1, int(one.probability * BINS))].append(one)
     gaps = [abs(_mean([o.right for o in found]) - _mean([o.probability for o in found])) * len(found) for found in bins]
     return {
-        "values": len(told),
-        "right": _mean([one.right for one in told]),
-        "told": _mean([one.probability for one in told]),
-        "ece": sum(gaps) / max(1, len(told)),
-        "brier": _mean([(one.probability - one.right) ** 2 for one in told]),
-        "auroc": _auroc(told),
+        "values": len(confidences),
+        "right": _mean([one.right for one in confidences]),
+        "predicted": _mean([one.probability for one in confidences]),
+        "ece": sum(gaps) / max(1, len(confidences)),
+        "brier": _mean([(one.probability - one.right) ** 2 for one in confidences]),
+        "auroc": _auroc(confidences),
         "bins": [_row(found) for found in bins],
     }
 
 
-def _row(found: Sequence[Told]) -> list[float]:
+def _row(found: Sequence[ValueConfidence]) -> list[float]:
     """Return the count of values, their mean probability, the share that is right, and its interval."""
     between = share(sum(one.right for one in found), len(found))
     low, high = (0.0, 1.0) if between is None else (between.low, between.high)
     return [len(found), _mean([o.probability for o in found]), _mean([o.right for o in found]), low, high]
 
 
-def _auroc(told: Sequence[Told]) -> float | None:
+def _auroc(confidences: Sequence[ValueConfidence]) -> float | None:
     """Compute the area under the ROC curve by ranks, ties shared (Mann and Whitney, 1947); None where one class is
     empty."""
-    right, wrong = ([o.probability for o in told if o.right is way] for way in (True, False))
+    right, wrong = ([o.probability for o in confidences if o.right is way] for way in (True, False))
     if not right or not wrong:
         return None
     wins = sum((a > b) + 0.5 * (a == b) for a in right for b in wrong)
@@ -117,7 +121,7 @@ def _mean(values: Sequence[float]) -> float:
 def show(name: str, found: Mapping[str, Any]) -> None:
     auroc = "     -" if found["auroc"] is None else f"{found['auroc']:6.3f}"
     print(
-        f"{name:10} {found['values']:5} values, {found['right']:6.1%} right, {found['told']:6.1%} told, "
+        f"{name:10} {found['values']:5} values, {found['right']:6.1%} right, {found['predicted']:6.1%} predicted, "
         f"ECE {found['ece']:.3f}, Brier {found['brier']:.3f}, AUROC {auroc}"
     )
 
@@ -136,15 +140,18 @@ async def measure(args: argparse.Namespace) -> dict[str, Any]:
         items = read(args.data, args.limit) if args.data else generated(args.set, args.limit or DOCUMENTS)
         vocabulary, places = Vocabulary.from_tokenizer(served.tokenizer), asyncio.Semaphore(CONCURRENT)
 
-        async def asked(number: int, item: Item) -> list[Told]:
+        async def asked(number: int, item: Item) -> list[ValueConfidence]:
             async with places:
-                return await told_of(engine, vocabulary, item, number, args.max_tokens)
+                return await confidences_of(engine, vocabulary, item, number, args.max_tokens)
 
         each = await asyncio.gather(*(asked(number, item) for number, item in enumerate(items)))
     finally:
         await engine.close()
-    told = [one for found in each for one in found]
-    kinds = {"all": told, **{kind: [o for o in told if o.kind == kind] for kind in sorted({o.kind for o in told})}}
+    confidences = [one for found in each for one in found]
+    kinds = {
+        "all": confidences,
+        **{kind: [o for o in confidences if o.kind == kind] for kind in sorted({o.kind for o in confidences})},
+    }
     return {"version": served.version, **{kind: report(found) for kind, found in kinds.items()}}
 
 
@@ -160,7 +167,7 @@ def main() -> None:
     for kind, said in found.items():
         if kind != "version":
             show(kind, said)
-    print("told       values   mean   right  [95 %]")
+    print("predicted  values   mean   right  [95 %]")
     for place, (n, mean, right, low, high) in enumerate(found["all"]["bins"]):
         between = f"{place / BINS:.1f}-{(place + 1) / BINS:.1f}"
         print(f"{between}    {n:5.0f}  {mean:6.1%}  {right:6.1%}  [{low:.1%}, {high:.1%}]")

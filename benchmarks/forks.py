@@ -1,4 +1,4 @@
-"""What it costs to fork a matcher, in time and in bytes, by how many tokens it has accepted.
+"""Measure the cost of forking a matcher, in time and bytes, by the number of tokens it has accepted.
 
 python -m benchmarks.forks [--data RANKS] [--limit N] [--json]
 """

@@ -1,4 +1,4 @@
-"""What the gateway itself costs: CPU per request, per cache hit and per streamed chunk, with the model taken out.
+"""Measure the gateway's own cost: CPU per request, per cache hit and per streamed chunk, without a model.
 
     python -m benchmarks.gateway --limit 2000
 

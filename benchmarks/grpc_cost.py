@@ -1,4 +1,4 @@
-"""What gRPC costs beside server-sent events: CPU of the gateway for a request, and for each chunk of a stream.
+"""Compare gRPC with server-sent events: CPU of the gateway for a request, and for each chunk of a stream.
 
     python -m benchmarks.grpc_cost --limit 400
     python -m benchmarks.grpc_cost --limit 40 --delay-ms 5

@@ -1,12 +1,12 @@
-"""The hold-back law, tried in full for small sizes: every text over a small alphabet, every way of giving its
-characters to channels, every cutting into pieces, every pattern up to a size, behind every lead up to a size.
+"""Check the hold-back invariants exhaustively for small sizes: every text over a small alphabet, every assignment of
+its characters to channels, every cut into pieces, every pattern up to a size, after every lead up to a size.
 
     python -m benchmarks.holdback_proof                # about ten minutes of one core
     python -m benchmarks.holdback_proof --limit 4      # what the tests run
 
-For each it holds that what a client can join of a channel is what the verdict on the whole text allows, at every step
-and at the end; that the outcome is the same for every cutting; and that no character waits that cannot become part of a
-match any more. What is allowed and what must wait is worked out here from the texts alone, by trying continuations.
+Checked are: what a client can join of a channel is what the verdict on the whole text allows, at every step and at the
+end; the outcome is the same for every cut; and no character is held that can no longer become part of a match. The
+expected results are computed here from the texts alone, by trying continuations.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class Case:
     """What the client sent, and joins each channel to."""
 
 
-class Broken(Exception):
-    """The law does not hold; the message is the case."""
+class InvariantViolated(Exception):
+    """Raised when an invariant does not hold; the message is the case."""
 
 
 def tried(letters: str, length: int, size: int, together: int = 1, lead: int = 0) -> int:
-    """Try all streams of these sizes, and return how many they were. Raises `Broken` at the first that breaks the
-    law."""
+    """Try all streams of these sizes, and return their number. Raises `InvariantViolated` at the first that violates an
+    invariant."""
     count = 0
     leads = ["".join(word) for n in range(1, lead + 1) for word in product(letters, repeat=n)] or [""]
     words = ["".join(word) for n in range(1, size + 1) for word in product(letters, repeat=n)]
@@ -73,7 +73,7 @@ def _try(case: Case, rail: MatchRail, letters: str) -> int:
     for pieces in _cuttings(case):
         count += 1
         if (found := _streamed(case, rail, pieces, letters)) != expected:
-            raise Broken(f"{case} cut as {pieces}: {found}, expected {expected}")
+            raise InvariantViolated(f"{case} cut as {pieces}: {found}, expected {expected}")
     return count
 
 
@@ -90,7 +90,7 @@ def _cuttings(case: Case) -> Iterator[list[tuple[int, str]]]:
 
 def _streamed(case: Case, rail: MatchRail, pieces: list[tuple[int, str]], letters: str) -> Outcome:
     """Return the released text by channel and the reason of the end, checking the text at every step. Raises
-    `Broken`."""
+    `InvariantViolated`."""
     moderation = Moderation([("r", rail)], REQUEST, Caller(), lead=case.lead)
     fed, joined = ["", ""], ["", ""]
     reason: str | None = None
@@ -103,7 +103,9 @@ def _streamed(case: Case, rail: MatchRail, pieces: list[tuple[int, str]], letter
         if reason is None:
             for n in (0, 1):
                 if joined[n] != (due := _due(fed[n], case.patterns, letters, case.lead)):
-                    raise Broken(f"{case} cut as {pieces}: of {fed[n]!r} left {joined[n]!r}, due was {due!r}")
+                    raise InvariantViolated(
+                        f"{case} cut as {pieces}: of {fed[n]!r} left {joined[n]!r}, due was {due!r}"
+                    )
     for delta in moderation.feed(Piece(0, finish_reason="stop")):
         joined[CHANNELS.index(delta.channel)] += delta.text
         reason = delta.finish_reason

@@ -1,4 +1,4 @@
-"""What bad schemas, patterns and grammars cost: CPU time and memory until the answer, and what the answer is.
+"""Measure hostile schemas, patterns and grammars: CPU time and memory until the result, and the result.
 
     python -m benchmarks.hostile [--limit N] [--json]
 

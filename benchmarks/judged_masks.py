@@ -1,4 +1,4 @@
-"""Masks judged as masks: does each allow the tokens that trying all of the vocabulary gives, and no others?
+"""Compare masks with the tokens that trying the whole vocabulary gives.
 
     python -m benchmarks.judged_masks [--data FILE] [--tokenizer RANKS] [--limit N] [--places N] [--json]
     python -m benchmarks.judged_masks --limit 0 --write        # the committed baseline anew; `--check` compares with it
@@ -99,17 +99,17 @@ class Judge:
                 matcher.fill_mask(self.row)
                 digest.update(self.row.tobytes())
                 if tried:
-                    told = self._differs(self.row, trials.row(matcher)) or self._accepts_otherwise(matcher, at)
-                    wrong += [f"token {at} of text {number}: {told}"] if told else []
+                    difference = self._differs(self.row, trials.row(matcher)) or self._accepts_otherwise(matcher, at)
+                    wrong += [f"token {at} of text {number}: {difference}"] if difference else []
         return Verdict(digest.hexdigest(), len(places), tuple(wrong))
 
     def _differs(self, mask: I32, tried: I32) -> str:
-        told = []
+        differences = []
         for said, bits in (("allowed but refused", mask & ~tried), ("refused but taken", tried & ~mask)):
             tokens = _tokens(bits)
             if tokens:
-                told.append(f"{len(tokens)} tokens are {said}, {[self.vocabulary.words[t] for t in tokens[:3]]}")
-        return "; ".join(told)
+                differences.append(f"{len(tokens)} tokens are {said}, {[self.vocabulary.words[t] for t in tokens[:3]]}")
+        return "; ".join(differences)
 
     def _accepts_otherwise(self, matcher: LazyMatcher, at: int) -> str:
         pick, allowed = random.Random(at), _tokens(self.row)
@@ -173,7 +173,7 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="compare with the baseline as well")
     given = parser.parse_args()
     found, took = _judged(given)
-    wrong = [f"{name}: {told}" for name, verdict in found.values() for told in verdict.wrong]
+    wrong = [f"{name}: {difference}" for name, verdict in found.values() for difference in verdict.wrong]
     report = baseline(found, given.places)
     total: Counter[str] = Counter()
     for counts in report["groups"].values():

@@ -1,4 +1,4 @@
-"""What judges of output find in streams, and what they cost: recall, false alarms, held characters, time and CPU.
+"""Measure judges of output on streams: recall, false alarms, held characters, time and CPU.
 
     python -m benchmarks.judges [--data FOLDER] [--limit N] [--json]
 

@@ -1,4 +1,4 @@
-"""What a keyword of JSON Schema costs: a small schema without it and with it, one right after the other.
+"""Measure the cost of a keyword of JSON Schema: a small schema without it and with it, one right after the other.
 
     python -m benchmarks.keywords [--data FILE] [--tokenizer RANKS] [--rounds N] [--limit N] [--json]
 

@@ -1,4 +1,4 @@
-"""What the ways in which guardrails read a stream let out, given a detector that is right about all it sees.
+"""Measure how much the ways in which guardrails read a stream leak, given a perfect detector.
 
     python -m benchmarks.leaks [--data FILE] [--limit N] [--json]
 
@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from benchmarks import common
-from benchmarks.streaming import FIELDS, Gate, leaked, pieces, run, without_spans
+from benchmarks.streaming import FIELDS, CaseRails, leaked, pieces, run, without_spans
 
 Case = dict[str, Any]
 
@@ -81,7 +81,7 @@ def simulated(case: Case, way: Callable[[Case, Sequence[int]], int]) -> int:
     return sum(max(0, min(until, span["end"]) - span["start"]) for span in case["spans"])
 
 
-def ours(case: Case, gate: Gate) -> int:
+def ours(case: Case, gate: CaseRails) -> int:
     out, _, _ = run(case, gate.rails(case), "stored", random.Random(1), False)
     return sum(leaked(case, span, out, without_spans(case)) for span in case["spans"])
 
@@ -89,7 +89,7 @@ def ours(case: Case, gate: Gate) -> int:
 def measure(cases: list[Case]) -> dict[str, dict[str, float]]:
     """Return for each way the share of the characters of forbidden spans that came out, and of cases in which any
     did."""
-    gate = Gate()
+    gate = CaseRails()
     counters: dict[str, Callable[[Case], int]] = {"sluicegate": partial(ours, gate=gate)}
     counters |= {name: partial(simulated, way=way) for name, way in WAYS.items()}
     characters = sum(span["end"] - span["start"] for case in cases for span in case["spans"])

@@ -1,4 +1,4 @@
-"""What length costs: one prompt of each length, then 24 tokens after it.
+"""Measure the cost of length: one prompt of each length, then 24 tokens after it.
 
     python -m benchmarks.lengths [--model llama-60m] [--lengths 1000,4000,16000,32000]
     python -m benchmarks.lengths --json | python -m benchmarks.lengths_plot > lengths.svg

@@ -1,4 +1,4 @@
-"""What loading a checkpoint takes: peak and settled resident memory, and CPU time, each kind of weights by itself.
+"""Measure loading a checkpoint: peak and settled resident memory, and CPU time, for each kind of weights.
 
     python -m benchmarks.loading                          # a random one of Llama-3.2-1B's shape, in bfloat16
     python -m benchmarks.loading --data DIR --weights int8

@@ -1,4 +1,4 @@
-"""How far into a long text a served model still finds what is asked: accuracy over length, of cases made here.
+"""Measure a served model's accuracy over the length of the prompt, on generated cases.
 
     python -m benchmarks.long_context --url http://127.0.0.1:8000 --lengths 128,256,512,896 --json | tail -1 > it.json
     python -m benchmarks.long_context --suite cases.jsonl            # for `sluicegate eval`, nothing is asked
@@ -10,7 +10,7 @@ under a schema, so that an answer is right or wrong and nothing else.
     hops 2   a person keeps the key in a locker; the locker stands in a room: which room?
     hops 3   and the room belongs to a floor: which floor?
 
-Names and values are drawn from a seed. Lengths are in tokens of the model that is asked, and told as it counted them.
+Names and values are drawn from a seed. Lengths are in tokens of the model, reported as the model counted them.
 """
 
 from __future__ import annotations

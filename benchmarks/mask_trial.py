@@ -1,4 +1,4 @@
-"""The mask that trying every token gives, found so fast that whole data sets can be judged.
+"""Compute the mask that trying every token gives, fast enough for whole data sets.
 
 What `accept` does with a token is a walk of parser states over its bytes. Tokens that begin alike begin with the same
 walk, and most steps of a grammar were taken before: so the vocabulary is followed level by level, all tokens at once,

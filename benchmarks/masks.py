@@ -1,4 +1,4 @@
-"""Masks of JSON schemas: how long they take, and whether valid instances get through and invalid ones do not.
+"""Measure masks of JSON schemas: their time, and whether valid instances pass and invalid ones do not.
 
     python -m benchmarks.masks [--data FILE] [--tokenizer RANKS] [--limit N] [--order any] [--again] [--json]
     python -m benchmarks.masks --blocklist PHRASES [--limit N] [--json]
@@ -7,7 +7,7 @@ FILE: lines of JSON (perhaps gzipped), each `{"id", "schema", "tests": [{"valid"
 file or the folder of a `transformers` tokenizer. Instances are written as `json.dumps` writes them and tokenised; for
 every token the mask is filled (TBM), looked at and the token accepted. TTFM = compile + new matcher + first mask. Times
 are CPU time of this process; the garbage collector is off while they are taken. With `--again` every schema is compiled
-and followed a second time, as for a second request, and these times are told apart. With `--blocklist` every schema is
+and followed a second time, as for a second request, and timed separately. With `--blocklist` every schema is
 followed with and without so many blocked phrases, one right after the other and each for the second time, and the two
 are compared. The phrases begin with words of the instances, so that texts are often inside one, and end with words that
 nobody uses, so that none is refused.

@@ -1,4 +1,4 @@
-"""What a long prompt does to those who decode: inter-token latency of 8 sequences before and while it is read.
+"""Measure the effect of a long prompt on decoding sequences: inter-token latency of 8 before and while it is read.
 
     python -m benchmarks.mixed_load [--model llama-60m] [--long 4000] [-c 8] [--slowdown 1.8]
 

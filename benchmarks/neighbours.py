@@ -1,4 +1,4 @@
-"""What one hostile tenant costs the others: first text, whole answers and `/healthz`, without and beside each attack.
+"""Measure what a hostile tenant costs others: first text, whole answers and `/healthz`, without and with each attack.
 
     nice -n 5 python -m benchmarks.neighbours --json [--attacks long-prompt,lark] [--seconds 6] [--rate 12]
 
@@ -93,8 +93,8 @@ def _beside(name: str, gateway: Gateway, args: Any) -> dict[str, Any]:
         out, _ = process.communicate(timeout=args.seconds + 120)
         if process.returncode:
             raise SystemExit(f"the part {part!r} failed with status {process.returncode}")
-        told = json.loads(out.splitlines()[-1])
-        found |= {"did": told} if part == name else told
+        result = json.loads(out.splitlines()[-1])
+        found |= {"did": result} if part == name else result
     return {**found, "rss_mb": gateway.rss_mb() - before_mb}
 
 

@@ -1,4 +1,4 @@
-"""Getting an evicted block of the prefix cache back from a file, beside computing it again.
+"""Compare reading an evicted block of the prefix cache back from a file with computing it again.
 
     python -m benchmarks.offload [--models bundled,llama-60m,llama-0.5b] [--folder /tmp]
 

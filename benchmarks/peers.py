@@ -1,6 +1,6 @@
-"""The gateway's own cost beside a peer's: CPU a request and a streamed chunk, in one run.
+"""Compare the gateway's own cost with peers': CPU of a request and of a streamed chunk, in one run.
 
-Everything a caller pays for is on: keys, limits with a journal, rails on the way in and out, metrics. Two rows are
+Everything is on: keys, limits with a journal, rails on requests and answers, metrics. Two rows are
 ours: `ours` answers in the process itself (what the gateway costs without any model), `ours-upstream` asks the same
 mock server that the peers ask. The load generator and the mock server are those of `--data`. LiteLLM runs from an
 environment of its own (`python -m venv V; V/bin/pip install 'litellm[proxy]'`, then `--litellm V/bin/litellm`), Portkey
@@ -38,7 +38,7 @@ NAMES = ("mock", f"mock-c{CHUNKS}-d0", f"mock-c{CHUNKS}-d5")
 LETTERS = bytes.maketrans(b"0123456789", b"abcdefghij")
 
 
-class Here:
+class InstantGenerator:
     """Slot `generate`: answers at once. Each chunk of a stream carries its creation time, as the mock server's does."""
 
     def __init__(self) -> None:
@@ -49,13 +49,13 @@ class Here:
         return self._models
 
     async def generate(self, job: Job) -> Generation:
-        return Reply(job)
+        return InstantAnswer(job)
 
     def stats(self) -> Mapping[str, float]:
         return {"requests_running": 0.0, "requests_waiting": 0.0, "kv_cache_usage_ratio": 0.0}
 
 
-class Reply:
+class InstantAnswer:
     def __init__(self, job: Job) -> None:
         self._stream = job.request is not None and job.request.stream
         self.usage = Usage(100, CHUNKS)
@@ -75,7 +75,7 @@ class Reply:
 
 
 def register(registry: RegistryLike) -> None:
-    registry.add("generate", "here", lambda settings: Here())
+    registry.add("generate", "here", lambda settings: InstantGenerator())
     registry.add("constrain", "unconstrained", lambda settings: Unconstrained())
 
 

@@ -1,4 +1,4 @@
-"""How much personal data and how many credentials the built-in rails find, and how fast they read.
+"""Measure the recall of the built-in rails for personal data and credentials, and their speed.
 
     python -m benchmarks.pii [--data FILE_OR_FOLDER] [--limit N] [--json]
 

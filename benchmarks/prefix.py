@@ -1,4 +1,4 @@
-"""Does a template's order pay? Prompt tokens whose KV blocks are reused, with what is stable first and without.
+"""Measure the effect of a template's order: prompt tokens whose KV blocks are reused, with stable parts first or not.
 
 The same instructions, examples, documents and questions, asked of the bundled model in two ways: `mixed` puts the
 question first and the instructions after the documents, as prompts grow by hand; `template` lets the gateway do it.

@@ -1,4 +1,4 @@
-"""Pretend that there is a CUDA device, so that what crosses between it and the host can be counted without one.
+"""Simulate a CUDA device, so that transfers between it and the host can be counted without one.
 
 Tensors "on" it lie in the host's memory and say that their device is `cuda:0`; inside `pretended_device` whatever asks
 for that device gets such tensors. As on a real one, an operation whose tensors lie on both sides is an error, and so is

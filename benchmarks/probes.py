@@ -1,4 +1,5 @@
-"""What probes add to decoding: processor time of the engine for the same answers, with and without, and of the judge.
+"""Measure the cost of probes while decoding: CPU time of the engine for the same answers, with and without, and of the
+judge.
 
     python -m benchmarks.probes [--model bundled] [--weights full] [--requests 8] [--tokens 32] [--limit 20] [--json]
 

@@ -1,4 +1,4 @@
-"""How many hijacked calls of tools the `provenance` rail stops, and how many harmless ones it lets through.
+"""Measure how many hijacked tool calls the `provenance` rail stops, and how many harmless ones it passes.
 
     python -m benchmarks.provenance [--json]
 

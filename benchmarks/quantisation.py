@@ -1,4 +1,4 @@
-"""What rounding weights and the KV cache costs and saves: memory, tokens a second, perplexity.
+"""Measure quantisation of weights and KV cache: memory, tokens a second, perplexity.
 
     python -m benchmarks.quantisation [--models llama-60m,bundled] [-c 1,8,32] [--kinds full/full,int8/full ...]
 

@@ -1,4 +1,4 @@
-"""Schemas at random of all keywords, mixed, with lengths and counts that real ones have, and some that none has."""
+"""Draw random schemas that mix all keywords, with realistic lengths and counts and some extreme ones."""
 
 from __future__ import annotations
 

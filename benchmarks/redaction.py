@@ -1,4 +1,5 @@
-"""Personal data planted in every string of answers to real schemas: does what leaves still satisfy the schema?
+"""Plant personal data in every string of answers to real schemas, and check that the released answer still satisfies
+the schema.
 
     python -m benchmarks.redaction --data FILE [--limit N] [--json]
 

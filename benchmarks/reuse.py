@@ -1,4 +1,4 @@
-"""How much sooner a request starts whose beginning was computed before: time to the first token, cold and warm.
+"""Measure the gain of the prefix cache: time to the first token, cold and warm.
 
     python -m benchmarks.reuse [--prefix 1000] [--limit 20]
 

@@ -1,4 +1,4 @@
-"""How soon a rollout sees a worse canary, and how often it stops an equal one: simulated requests, the product's test.
+"""Measure how soon a rollout stops a worse canary, and how often an equal one, on simulated requests.
 
     python -m benchmarks.rollouts [--limit 100] [--requests 2000]
 

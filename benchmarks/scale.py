@@ -1,4 +1,4 @@
-"""How many nodes a day needs: one node measured, two nodes run, both simulated, then a day of any size.
+"""Estimate the nodes for a day's requests: measure one node, run two, simulate both, then simulate a day of any size.
 
     python -m benchmarks.scale --json > scale.json; python -m benchmarks.scale_plot scale.json
 

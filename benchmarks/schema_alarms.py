@@ -1,4 +1,4 @@
-"""How often the detectors take an honest schema for an attack, and whether they find an attack inside of one.
+"""Measure how often the detectors take a harmless schema for an attack, and whether they find an attack inside one.
 
     python -m benchmarks.schema_alarms [--data FILE.jsonl.gz] [--attacks FILE.jsonl.gz ...]
 
@@ -35,10 +35,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     found: dict[str, dict[str, float]] = {}
     for name in ("injection", "harm"):
         rail = registry.build("screen", name, {})
-        found[name] = told([judged(rail, schema) for schema in schemas[:most]])
+        found[name] = summary([judged(rail, schema) for schema in schemas[:most]])
         if attacks and name == "injection":
             planted = [plant(chance.choice(schemas), text) for text in attacks[:most]]
-            found[f"{name}, attacks in a description"] = told([judged(rail, schema) for schema in planted])
+            found[f"{name}, attacks in a description"] = summary([judged(rail, schema) for schema in planted])
     for name, row in found.items():
         print(f"{name}: {row['refused']} of {row['schemas']} refused; p50 {row['p50_ms']} ms, p99 {row['p99_ms']} ms")
     common.report(asked, found)
@@ -59,7 +59,7 @@ def judged(rail: Any, schema: Any) -> tuple[ScreenResult, float]:
     return result, time.perf_counter() - began
 
 
-def told(found: Sequence[tuple[ScreenResult, float]]) -> dict[str, float]:
+def summary(found: Sequence[tuple[ScreenResult, float]]) -> dict[str, float]:
     refused = sum(result.action != "pass" for result, _ in found)
     took = sorted(seconds for _, seconds in found)
     p50, p99 = (round(took[len(took) * share // 100] * 1e3, 2) for share in (50, 99))

@@ -1,16 +1,16 @@
-"""A gateway under work and faults for minutes: what was lost?
+"""Run a gateway under load and faults for minutes, and report what was lost.
 
     python -m benchmarks.service_soak --minutes 5
 
 A real `sluicegate serve` in a process of its own: the bundled model and one with a poisoned token, a key with limits,
-batches, a plug-in that throws, the cache in a Redis where `redis-server` is installed. Clients ask for structured
-answers, whole and streamed, some of them again; some leave half way, some stop reading, some send rubbish, some send
-what breaks a rail or the model. Every `--kill-s` seconds the gateway is killed (-9) and started again; half way
-between, Redis is, for ten seconds. With `--hostile` a tenant and a server behind a model do their worst in every second
-stretch of `--stretch-s`: what the well-behaved wait in those is told beside what they wait in the others.
+batches, a plug-in that raises, the cache in Redis if `redis-server` is installed. Clients ask for structured answers,
+whole and streamed, some repeatedly; some disconnect, some stop reading, some send invalid requests or ones that break a
+rail or the model. Every `--kill-s` seconds the gateway is killed (-9) and restarted; half way between, Redis is, for
+ten seconds. With `--hostile` a hostile tenant and a hostile server behind a model attack in every second period of
+`--stretch-s`; the waits of the other clients are reported for quiet and hostile periods.
 
-Counted as lost: an answer that breaks its schema, a stream that ends without an end, a 5xx where nothing was broken, a
-line of a batch that is missing or there twice, usage of an answer that is not in the books.
+Counted as lost: an answer that violates its schema, a stream without an end, a 5xx without a fault, a line of a batch
+that is missing or there twice, an answer whose usage was not recorded.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ import aiohttp
 
 from benchmarks.common import machine, parser, report
 from benchmarks.soak_clients import Soak
+from benchmarks.soak_gateway import REDIS, Gateway
 from benchmarks.soak_hostile import HOSTILE, MOST_TOKENS, HostileTenant, HostileUpstream
-from benchmarks.soak_place import REDIS, Gateway
 
 REDIS_AWAY_S = 10.0
 
@@ -75,8 +75,8 @@ async def soak(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
         running.lost["tokens booked past max_tokens"] = claimed - most
     if booked < running.tokens:
         running.lost["tokens that are not in the books"] = running.tokens - booked
-    told = {"tokens_answered": running.tokens, "tokens_booked": booked, "memory_mb": [round(m) for m in memory]}
-    return {"did": dict(running.did), "lost": dict(running.lost), **told, "waits": running.waits.told()}
+    counts = {"tokens_answered": running.tokens, "tokens_booked": booked, "memory_mb": [round(m) for m in memory]}
+    return {"did": dict(running.did), "lost": dict(running.lost), **counts, "waits": running.waits.report()}
 
 
 async def torment(running: Soak, gateway: Gateway, session: aiohttp.ClientSession, stretch_s: float) -> None:
@@ -167,8 +167,8 @@ def books(path: Path) -> list[dict[str, Any]]:
         "key_id",
     ]
     environ = {**os.environ, "SLUICEGATE_ACCOUNTS__PATH": str(path)}
-    told = subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout
-    return list(json.loads(told))
+    out = subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout
+    return list(json.loads(out))
 
 
 def main() -> None:

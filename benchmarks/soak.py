@@ -1,10 +1,10 @@
-"""Does the engine grow? Thousands of requests of every kind of end, and what stays in memory after them.
+"""Check that the engine's memory does not grow: thousands of requests with every kind of end, and what stays in memory.
 
     python -m benchmarks.soak [--limit 10000] [--concurrent 32]
 
 A fifth is cancelled at a random piece, a fifth has a deadline that may pass, the rest runs to its end; prompts share
 beginnings, tenants change. Printed after 100 requests, and then after each tenth of the whole: resident memory, live
-objects of Python, of these the engine's own; and how the waits that admission was told compare with those that came.
+objects of Python, of these the engine's own; and the ratio of the waits that admission estimated to the actual ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The clients of `benchmarks.service_soak`: what they do to a gateway, and what they count as lost."""
+"""The clients of `benchmarks.service_soak`, and what they count as lost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import aiohttp
 
-from benchmarks.soak_place import FRAIL, KEY, POISON, TRIP, Gateway
+from benchmarks.soak_gateway import FRAIL, KEY, POISON, TRIP, Gateway
 
 SCHEMA = {
     "type": "object",
@@ -29,7 +29,7 @@ BATCH_LINES = 40
 
 @dataclass
 class Waits:
-    """Seconds that whole answers of the well-behaved took, with and without hostile neighbours."""
+    """Seconds that answers of well-behaved clients took, in quiet and hostile periods."""
 
     hostile: bool = False
     seconds: dict[bool, list[float]] = field(default_factory=lambda: {False: [], True: []})
@@ -42,7 +42,7 @@ class Waits:
         """Note how long `/healthz` took."""
         self.healths[self.hostile].append(took_s)
 
-    def told(self) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for hostile, name in ((False, "quiet"), (True, "hostile")):
             ordered = sorted(self.seconds[hostile])
@@ -100,11 +100,11 @@ class Soak:
 
     async def whole(self, text: str = "", **fields: Any) -> None:
         async with await self.ask(text, response_format=FORMAT, **fields) as answer:
-            told = await answer.json()
+            body = await answer.json()
             if self._refused(answer.status):
                 return
-            self._judge(told["choices"][0]["message"]["content"], told["choices"][0]["finish_reason"])
-            self._used(told["usage"], told)
+            self._judge(body["choices"][0]["message"]["content"], body["choices"][0]["finish_reason"])
+            self._used(body["usage"], body)
 
     async def again(self) -> None:
         """Ask what the cache may know already. With Redis gone it knows nothing, and that is all."""
@@ -152,25 +152,25 @@ class Soak:
 
     async def poison(self) -> None:
         async with await self.ask(f"Paragraph {POISON} {random.random()}", model=FRAIL) as answer:
-            told = await answer.json()
+            report = await answer.json()
             if answer.status == 503:
                 self.did["refused with 503"] += 1
-            elif answer.status != 500 or told["error"]["code"] != "generation_failed":
+            elif answer.status != 500 or report["error"]["code"] != "generation_failed":
                 self.lost[f"a poisoned request: {answer.status}"] += 1
             else:
-                self.did["poisoned, and told so"] += 1
+                self.did["poisoned, and report so"] += 1
 
     async def beside_the_poisoned(self) -> None:
         """Ask in the same steps of the same model as the poisoned requests, whose numbers must not reach this one."""
         choice = {"choice": COLOURS}
         async with await self.ask(f"Colour {random.random()}?", model=FRAIL, structured_outputs=choice) as answer:
-            told = await answer.json()
+            report = await answer.json()
             if self._refused(answer.status):
                 return
             self.did["answers"] += 1
-            if told["choices"][0]["message"]["content"] not in COLOURS:
+            if report["choices"][0]["message"]["content"] not in COLOURS:
                 self.lost["answer outside its choice"] += 1
-            self._used(told["usage"], told)
+            self._used(report["usage"], report)
 
     async def batches(self) -> None:
         """Run one batch after the other, through kills. Each line is answered once, or said to have failed."""
@@ -183,16 +183,16 @@ class Soak:
     async def _batch(self) -> None:
         form = aiohttp.FormData({"purpose": "batch"})
         form.add_field("file", "\n".join(map(_line, range(BATCH_LINES))).encode(), filename="in.jsonl")
-        file = await self._told("post", "/v1/files", data=form)
+        file = await self._call_json("post", "/v1/files", data=form)
         asked = {"input_file_id": file["id"], "endpoint": CHAT, "completion_window": "24h"}
-        batch = await self._told("post", "/v1/batches", json=asked)
+        batch = await self._call_json("post", "/v1/batches", json=asked)
         while batch["status"] not in ("completed", "failed", "expired"):
             if time.monotonic() > self.ends_s + 60:
                 self.lost["batch that does not end"] += 1
                 return
             await asyncio.sleep(0.5)
             try:
-                batch = await self._told("get", f"/v1/batches/{batch['id']}")
+                batch = await self._call_json("get", f"/v1/batches/{batch['id']}")
             except (aiohttp.ClientError, ConnectionError, TimeoutError):
                 continue
         await self._check_batch(batch)
@@ -209,7 +209,7 @@ class Soak:
             self.lost[f"lines of a batch ({batch['status']})"] += 1
         self.did["batches"] += 1
 
-    async def _told(self, method: str, path: str, **options: Any) -> dict[str, Any]:
+    async def _call_json(self, method: str, path: str, **options: Any) -> dict[str, Any]:
         async with self.session.request(method, self.gateway.url + path, headers=_key(), **options) as answer:
             if answer.status != 200:
                 raise aiohttp.ClientPayloadError(f"{path}: {answer.status}")
@@ -237,9 +237,9 @@ class Soak:
         except ValueError:
             self.lost["answer that breaks its schema"] += 1
 
-    def _used(self, usage: dict[str, Any], *told: dict[str, Any]) -> None:
+    def _used(self, usage: dict[str, Any], *report: dict[str, Any]) -> None:
         """Count the tokens used. A kept answer says how long it is and costs nothing."""
-        if not any(one.get("sluicegate", {}).get("cached") for one in told):
+        if not any(one.get("sluicegate", {}).get("cached") for one in report):
             self.tokens += usage["prompt_tokens"] + usage["completion_tokens"]
 
 

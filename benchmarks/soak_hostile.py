@@ -1,4 +1,4 @@
-"""Who torments the gateway in `benchmarks.service_soak --hostile`: a server behind a model, and a tenant with a key.
+"""The attackers of `benchmarks.service_soak --hostile`: a hostile server behind a model, and a tenant with a key.
 
 Neither may cost anybody else anything: each act has an outcome that must not be seen, counted in `lost`.
 """

@@ -1,4 +1,4 @@
-"""What guessing brings on the extraction task, for each way to guess: acceptance, tokens a step, speed.
+"""Measure speculative decoding on the extraction task, for each proposer: acceptance, tokens a step, speed.
 
     python -m benchmarks.speculation [--limit 40] [--draft FOLDER] [--heads FILE] [--concurrent 1] [--repeats 3]
 
@@ -31,7 +31,7 @@ from training.examples import sample_example
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Proposers:
     jump: bool = True
     lookup: bool = False
     model: bool = False
@@ -42,15 +42,15 @@ class Way:
         return self.lookup or self.model or self.heads
 
 
-WAYS: dict[str, Way] = {
-    "none": Way(jump=False),
-    "forced": Way(),
-    "lookup": Way(jump=False, lookup=True),
-    "forced + lookup": Way(lookup=True),
-    "forced + heads": Way(heads=True),
-    "forced + lookup + heads": Way(lookup=True, heads=True),
-    "forced + draft model": Way(model=True),
-    "forced + lookup + draft model": Way(lookup=True, model=True),
+WAYS: dict[str, Proposers] = {
+    "none": Proposers(jump=False),
+    "forced": Proposers(),
+    "lookup": Proposers(jump=False, lookup=True),
+    "forced + lookup": Proposers(lookup=True),
+    "forced + heads": Proposers(heads=True),
+    "forced + lookup + heads": Proposers(lookup=True, heads=True),
+    "forced + draft model": Proposers(model=True),
+    "forced + lookup + draft model": Proposers(lookup=True, model=True),
 }
 
 
@@ -108,12 +108,12 @@ async def _measure_all(model: LoadedModel, tasks: list[Any], args: argparse.Name
     return found
 
 
-def _can(model: LoadedModel, way: Way) -> bool:
+def _can(model: LoadedModel, way: Proposers) -> bool:
     return (model.draft is not None or not way.model) and (model.heads is not None or not way.heads)
 
 
 async def _measure(
-    model: LoadedModel, way: Way, tasks: list[Any], concurrent: int
+    model: LoadedModel, way: Proposers, tasks: list[Any], concurrent: int
 ) -> tuple[dict[str, float], list[tuple[int, ...]]]:
     settings = EngineSettings(
         jump_forward=way.jump,

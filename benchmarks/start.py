@@ -1,4 +1,4 @@
-"""What a start costs before the first mask: compiled loops, a vocabulary's tables, common automata, lexeme states.
+"""Measure a start up to the first mask: compiled loops, a vocabulary's tables, common automata, lexeme states.
 
     python -m benchmarks.start [--data RANKS] [--limit N] [--json]
 

@@ -1,4 +1,4 @@
-"""Where the time of a token step goes: by what is read, and by whether mask and token were met before.
+"""Break down the time of a token step: by what is read, and by whether mask and token were seen before.
 
     python -m benchmarks.step_kinds [--data FILE] [--tokenizer RANKS] [--limit N] [--llguidance FOLDER] [--json]
 

@@ -1,4 +1,4 @@
-"""What leaves a stream that holds forbidden spans, and what clean text pays for it.
+"""Measure leaks from streams with forbidden spans, and the cost for clean text.
 
     python -m benchmarks.streaming --data FILE [--limit N] [--hard] [--structured] [--plan char] [--json]
 
@@ -90,8 +90,8 @@ def pieces(case: Case, text: str, plan: str, rng: random.Random) -> Iterator[str
         at += size
 
 
-class Gate:
-    """The built-in rails under a case's policy. Automata that do not depend on the case are made once."""
+class CaseRails:
+    """Builds the built-in rails with a case's policy. Automata that do not depend on the case are made once."""
 
     def __init__(self) -> None:
         self._pii, self._secrets = compile_pii(), compile_secrets()
@@ -168,7 +168,7 @@ def add(score: Score, case: Case, out: str, blocked: bool, held: list[int]) -> N
         score.failures.append((case["id"], case["category"], 0))
 
 
-def per_piece_us(cases: list[Case], gate: Gate) -> float:
+def per_piece_us(cases: list[Case], gate: CaseRails) -> float:
     """Measure the microseconds a piece in the second of two passes: a running server has its states."""
     took = count = 0.0
     for _ in range(2):
@@ -185,7 +185,7 @@ def per_piece_us(cases: list[Case], gate: Gate) -> float:
 
 
 def measure(cases: list[Case], plans: tuple[str, ...], structured: bool) -> dict[str, Any]:
-    gate, rng = Gate(), random.Random(1)
+    gate, rng = CaseRails(), random.Random(1)
     scores = {plan: Score() for plan in plans}
     differ = 0
     for case in cases:

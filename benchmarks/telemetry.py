@@ -1,4 +1,4 @@
-"""What seeing everything costs: CPU of the whole process per request, with no traces, one in ten, and all of them.
+"""Measure the cost of telemetry: CPU of the whole process per request, with no traces, one in ten, and all of them.
 
     python -m benchmarks.telemetry --limit 2000
 

@@ -1,4 +1,4 @@
-"""The whole token step of JSON schemas, mask and accepted token, beside llguidance: schema by schema in one process.
+"""Measure the token step of JSON schemas, mask and accepted token, and llguidance's, schema by schema in one process.
 
     python -m benchmarks.token_steps [--data FILE] [--tokenizer RANKS] [--limit N] [--llguidance FOLDER] [--json]
 

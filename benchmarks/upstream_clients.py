@@ -1,4 +1,4 @@
-"""What asking another server costs this process: httpx and aiohttp beside our own client, CPU time of the client.
+"""Measure the cost of asking another server: CPU time of httpx, aiohttp and our own client.
 
 Whole answers and streams of 64 chunks, 16 at a time over kept connections, against a bare ASGI server in a
 process of its own. Only the client's CPU counts.

@@ -1,4 +1,4 @@
-"""Is every structured answer valid, whatever the model? Real schemas, a model with random weights, the whole gateway.
+"""Check that every structured answer is valid, whatever the model: real schemas, random weights, the whole gateway.
 
     python -m benchmarks.validity --limit 300
 

@@ -1,4 +1,4 @@
-"""What structure does to values: fields that are exactly right with masks, without them, and with reasons first.
+"""Measure the effect of constraints on values: exactly right fields with masks, without them, and with reasons first.
 
     python -m benchmarks.values [--limit N] [--set SET] [--modes masks,none,reasons,thoughts] [--json]
     python -m benchmarks.values --data FILE [--model FOLDER]

@@ -1,5 +1,5 @@
-"""What `benchmarks.service_soak` torments: a gateway with its books and files, a Redis beside it, a plug-in that
-throws, and a model that one token poisons."""
+"""The gateway under test of `benchmarks.service_soak`, with its files, a Redis, a plug-in that raises, and a model with
+a NaN embedding."""
 
 from __future__ import annotations
 
