@@ -10,7 +10,8 @@ why.
 For each kind that `AutoModelForCausalLM` knows, a small configuration is made, a random model saved, loaded by the
 engine and asked: prompts of three lengths together, chunked, with few blocks, greedily. `equal`: every answer is that
 of `generate` in float32, token for token (of the same file, widened). Each kind runs in a process of its own, forked
-from one that has imported the libraries, so that its memory is freed, and its CPU time and memory are bounded."""
+from one that has imported the libraries, so that its memory is freed, and its CPU time and memory are bounded.
+"""
 
 from __future__ import annotations
 

@@ -240,7 +240,8 @@ def fewer(sets: dict[str, list[data.Example]], limit: int) -> dict[str, list[dat
     """Return `limit` attacks and `limit` harmless texts of each set, always the same ones; 0 means all.
 
     What is left out is not trained on either in cross-validation, so that few texts show that the program runs and not
-    what the detector finds."""
+    what the detector finds.
+    """
     if not limit:
         return sets
     order = {id(e): random.Random(f"{e.set} {e.id}").random() for examples in sets.values() for e in examples}

@@ -47,7 +47,8 @@ def meanings(files: Sequence[Path] = (PAIRS, UNSEEN, EVERYDAY)) -> Meaning:
     """Give each question the number of its meaning: questions that are the same have the same number.
 
     Pairs do not say what questions of two pairs are to each other: where the canonical wording is equal they are one,
-    which was right for all 19 such groups when they were read."""
+    which was right for all 19 such groups when they were read.
+    """
     found: Meaning = {}
     for pair in (pair for file in files for pair in pairs(file)):
         one = found.setdefault(pair.one, len(found))

@@ -124,7 +124,8 @@ class Plans:
         """Return whether some value satisfies all of `terms`, as far as conjunctions tell.
 
         A value nested in itself without end does not exist, so a question that is still open counts as unsatisfiable;
-        an answer that depends on this is not cached."""
+        an answer that depends on this is not cached.
+        """
         if terms and isinstance(terms[-1], NoneOf):
             return self._has_new_value(terms)
         known = self._satisfiable.get(terms)

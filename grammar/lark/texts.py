@@ -2,7 +2,8 @@
 
 In Lark a backtracking matcher decides where a terminal ends. With greedy repetitions it may end wherever it matches;
 with lazy ones, as in `common.ESCAPED_STRING`, only at its first match. The order of alternatives in a regular
-expression does not matter."""
+expression does not matter.
+"""
 
 from __future__ import annotations
 

@@ -145,7 +145,8 @@ def has_more(
     """Return whether `state` accepts more than `limit` words within `bounds` on their length (None: no bound).
 
     `sizes`: `class_sizes` of the table. `alive(k)`: the bit set of states from which such a word can still be completed
-    after k symbols. If ten thousand symbols do not decide it, the answer is True."""
+    after k symbols. If ten thousand symbols do not decide it, the answer is True.
+    """
     low, high = bounds
     ways = {state: 1} if alive(0) >> state & 1 else {}
     shorter = 0

@@ -1,7 +1,8 @@
 """Arrays in which two items must be equal: the negation of `uniqueItems`.
 
 As long as two later items may be equal, any item may come. After that an item must repeat an earlier one, or be one
-that a later item can repeat; so the array can always be completed."""
+that a later item can repeat; so the array can always be completed.
+"""
 
 from __future__ import annotations
 

@@ -70,7 +70,8 @@ class Choices:
     """Whether an array of such items can still be ended. Remembers its answers.
 
     Values that the same items can have, and that count for the same `contains`, are one class: only how many of a class
-    are left matters."""
+    are left matters.
+    """
 
     def __init__(self, plan: ArrayPlan) -> None:
         assert plan.listed is not None

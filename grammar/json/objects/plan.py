@@ -39,7 +39,8 @@ class ObjectPlan:
     """One alternative of an object. Every listed name has a value.
 
     The value of `names[i]` satisfies `values[i]`. Unless `any_order`, names come in this order, and free names after
-    all of them. `free`: terms of the values of names that are not listed, by kind."""
+    all of them. `free`: terms of the values of names that are not listed, by kind.
+    """
 
     names: tuple[str, ...]
     values: tuple[Conjunction, ...]
