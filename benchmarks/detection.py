@@ -32,6 +32,7 @@ from sluicegate.safety.detection import Detector, load
 from training.detector import data, recipe
 from training.detector.evaluate import (
     FALSE_POSITIVES,
+    FOLDS,
     SAFE_LOOK_ALIKES,
     Calibration,
     Scored,
@@ -218,7 +219,8 @@ def run(folder: Path, catalogues: Sequence[Path], mode: str, limit: int = 0) -> 
     cross = mode == "cross" or (mode == "auto" and data.fingerprint(sets) == classifier.about.get("data"))
     sets = fewer(sets, limit)
     if cross:
-        scored = cross_validated(sets, recipe.gather(sets, catalogues))
+        folds = min(FOLDS, limit + 1) if limit else FOLDS  # each is a training
+        scored = cross_validated(sets, recipe.gather(sets, catalogues), folds)
         calibration = calibrated(scored)
     else:
         scored = shipped(sets, detector)

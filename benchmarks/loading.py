@@ -46,7 +46,9 @@ def main() -> None:
     for shape, kind in list(product(asked.shape, asked.weights))[: asked.limit or None]:
         folder = folder_of(asked.model) if asked.model else str(SHAPES[shape]())
         command = [sys.executable, "-m", "benchmarks.loading", "--inside", "--model", folder, "--weights", kind]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SystemExit(f"{folder} was not loaded; name a checkpoint with --data: {done.stderr.splitlines()[-1]}")
         found = json.loads(done.stdout.splitlines()[-1])
         sizes = [found[name] / GB for name in ("libraries", "peak", "settled", "weights")]
         line = "  ".join(f"{size:10.2f}" for size in sizes)

@@ -11,6 +11,7 @@ checks one master key; Portkey passes requests on and has nothing else to do.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import signal
@@ -136,7 +137,8 @@ def compare(given: argparse.Namespace) -> list[Any]:
         return rows + load(given, mock, targets, "--conc", "1,16")
     finally:
         for process in running:
-            os.killpg(process.pid, signal.SIGTERM)
+            with contextlib.suppress(ProcessLookupError):  # it ended by itself
+                os.killpg(process.pid, signal.SIGTERM)
             process.wait(20)
 
 
@@ -167,6 +169,8 @@ def started(running: list[subprocess.Popen[bytes]], command: list[str], path: st
     command = [part.replace("{port}", str(port)) for part in command]
     running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=sys.stderr, start_new_session=True))
     for _ in range(1200):
+        if (status := running[-1].poll()) is not None:
+            raise SystemExit(f"ended with {status} before it answered: {' '.join(command)}")
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=2):
                 return port

@@ -51,14 +51,15 @@ async def soak(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
             running.ends_s = time.monotonic() + given.minutes * 60
             work = [asyncio.create_task(running.worker()) for _ in range(given.clients)]
             work.append(asyncio.create_task(running.batches()))
+            over = asyncio.Event()
             if given.limit:
-                work.append(asyncio.create_task(enough(running, given.limit)))
+                work.append(asyncio.create_task(enough(running, given.limit, over)))
             if given.hostile:
                 work += [
                     asyncio.create_task(torment(running, gateway, session, given.stretch_s)),
                     asyncio.create_task(alive(running)),
                 ]
-            memory = await faults(running, gateway, session, given.kill_s)
+            memory = await faults(running, gateway, session, given.kill_s, over)
             await asyncio.gather(*work)
             if status := await asyncio.to_thread(gateway.end, signal.SIGTERM):
                 running.lost[f"exit status {status} after SIGTERM"] += 1
@@ -98,11 +99,12 @@ async def attacks(tenant: HostileTenant, gateway: Gateway, until_s: float) -> No
         await asyncio.sleep(0.2)
 
 
-async def enough(running: Soak, limit: int) -> None:
+async def enough(running: Soak, limit: int, over: asyncio.Event) -> None:
     """End the minutes as soon as so many requests were made."""
     while time.monotonic() < running.ends_s:
         if sum(running.did.values()) >= limit:
             running.ends_s = time.monotonic()
+            over.set()
         await asyncio.sleep(0.1)
 
 
@@ -120,11 +122,13 @@ async def alive(running: Soak) -> None:
             await asyncio.sleep(0.1)
 
 
-async def faults(running: Soak, gateway: Gateway, session: aiohttp.ClientSession, kill_s: float) -> list[float]:
+async def faults(
+    running: Soak, gateway: Gateway, session: aiohttp.ClientSession, kill_s: float, over: asyncio.Event
+) -> list[float]:
     """Cause faults until the end. Return the resident memory of every minute and before each kill, in megabytes."""
     memory: list[float] = []
     while (left_s := running.ends_s - time.monotonic()) > 0:
-        period = asyncio.create_task(asyncio.sleep(min(kill_s, left_s)))
+        period = asyncio.create_task(passed(over, min(kill_s, left_s)))
         redis = asyncio.create_task(away(running, gateway, kill_s / 2))
         while not period.done():
             memory.append(gateway.rss_mb())
@@ -138,6 +142,13 @@ async def faults(running: Soak, gateway: Gateway, session: aiohttp.ClientSession
             await asyncio.to_thread(gateway.end, signal.SIGKILL)
             await gateway.start(session)
     return memory
+
+
+async def passed(over: asyncio.Event, seconds: float) -> None:
+    """Return after so many seconds, or when the work is over."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await over.wait()
 
 
 async def away(running: Soak, gateway: Gateway, after_s: float) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import aiohttp
 import torch
-from transformers import AutoTokenizer, LlamaForCausalLM
+from transformers import AutoTokenizer, GraniteConfig, GraniteForCausalLM
 
 from benchmarks.random_model import save_random_model
 from benchmarks.soak_hostile import HOSTILE, HOSTILE_KEY, PHRASE, UPSTREAM
@@ -125,6 +125,8 @@ class Gateway:
         self.starts += 1
         while not self.up:
             await asyncio.sleep(0.1)
+            if (status := self.process.poll()) is not None:
+                raise SystemExit(f"the gateway ended with {status} before it was ready; what it said is above")
             try:
                 async with session.get(f"{self.url}/readyz") as answer:
                     self.up = answer.status == 200
@@ -170,11 +172,29 @@ def install_plugin(folder: Path) -> None:
 
 
 def save_frail_model(folder: Path) -> None:
-    """Save random weights in which one token's embedding is not a number. Whoever reads it gets no answer, and nobody
-    else in the same step may notice."""
+    """Save random weights that give no number for one token. Whoever reads it gets no answer, and nobody else in the
+    same step may notice.
+
+    A checkpoint that holds NaN is refused when it is loaded. So every weight is finite, and the token's embedding
+    overflows only when Granite multiplies it."""
     save_random_model(folder)
-    token = AutoTokenizer.from_pretrained(folder)(POISON, add_special_tokens=False)["input_ids"][-1]
-    model = LlamaForCausalLM.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    token = tokenizer(POISON, add_special_tokens=False)["input_ids"][-1]
+    config = GraniteConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        max_position_embeddings=2048,
+        embedding_multiplier=2.0,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        tie_word_embeddings=False,
+    )
+    torch.manual_seed(7)
+    model = GraniteForCausalLM(config)
     with torch.no_grad():
-        model.get_input_embeddings().weight[token] = float("nan")
+        model.get_input_embeddings().weight[token] = 3e38
     model.save_pretrained(folder)

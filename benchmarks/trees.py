@@ -12,6 +12,7 @@ twice, the ratio says how far to trust the others.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -87,7 +88,8 @@ def main() -> None:
         _measure(served, given.limit, given.requests)
     finally:
         for process in running:
-            os.killpg(process.pid, signal.SIGTERM)
+            with contextlib.suppress(ProcessLookupError):  # it ended by itself
+                os.killpg(process.pid, signal.SIGTERM)
             process.wait(20)
     _report(served)
     report(given, {"slices_us": [{"tree": str(one.tree), "us": one.found_us} for one in served]})
