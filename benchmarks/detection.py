@@ -1,6 +1,6 @@
 """Measure the input rails: recall of attacks at one false alarm in a hundred harmless texts, and time.
 
-    python -m benchmarks.detection --data FOLDER --catalogues FOLDER
+    python -m benchmarks.detection --data FOLDER --catalogues FOLDER --packages FOLDER
 
 Two ways of measuring. On the sets that the shipped weights were trained on, by cross-validation: near-duplicates and
 translations stay on one side, and of documents both the document and the kind of planted instruction are new. On any
@@ -29,7 +29,7 @@ import numpy.typing as npt
 from benchmarks import common
 from sluicegate.gateway.commands.statistics import share
 from sluicegate.safety.detection import Detector, load
-from training.detector import data, recipe
+from training.detector import data, packages, recipe
 from training.detector.evaluate import (
     FALSE_POSITIVES,
     FOLDS,
@@ -161,13 +161,15 @@ def _bin(bad: Numbers, harmless: Numbers, share: float, low: float, high: float)
     return {"from": low, "said": round(said / total, 3), "found": round(mass[0] / total, 3)}
 
 
-def leave_source_out(folder: Path, catalogues: Sequence[Path], limit: int = 0) -> dict[str, dict[str, Any]]:
+def leave_source_out(
+    folder: Path, catalogues: Sequence[Path], wheels: Sequence[Path] = (), limit: int = 0
+) -> dict[str, dict[str, Any]]:
     """Return for each `source kind (head)` the share flagged, at the shipped thresholds, by a model that never saw the
     source."""
     sets = fewer(data.load(folder), limit)
     limits = {name: head.midpoint for name, head in load().heads.items()}
     found: dict[str, dict[str, Any]] = {}
-    for one in left_out(sets, recipe.gather(sets, catalogues)):
+    for one in left_out(sets, recipe.gather(sets, catalogues, recipe.published(wheels))):
         for head in one.heads:
             for kind, bad in sorted({(s.example.kind, s.example.bad) for s in one.scored}):
                 mine = [s for s in one.scored if head in s.raw and (s.example.kind, s.example.bad) == (kind, bad)]
@@ -212,7 +214,7 @@ def _timed(read: Callable[[str], object], texts: Sequence[str]) -> dict[str, flo
     }
 
 
-def run(folder: Path, catalogues: Sequence[Path], mode: str, limit: int = 0) -> dict[str, Any]:
+def run(folder: Path, catalogues: Sequence[Path], wheels: Sequence[Path], mode: str, limit: int = 0) -> dict[str, Any]:
     classifier = load()
     detector = Detector(classifier)
     sets = data.load(folder)
@@ -220,7 +222,7 @@ def run(folder: Path, catalogues: Sequence[Path], mode: str, limit: int = 0) -> 
     sets = fewer(sets, limit)
     if cross:
         folds = min(FOLDS, limit + 1) if limit else FOLDS  # each is a training
-        scored = cross_validated(sets, recipe.gather(sets, catalogues), folds)
+        scored = cross_validated(sets, recipe.gather(sets, catalogues, recipe.published(wheels)), folds)
         calibration = calibrated(scored)
     else:
         scored = shipped(sets, detector)
@@ -278,15 +280,17 @@ def show(result: dict[str, Any]) -> None:
 def main() -> None:
     options = common.parser(__doc__, "safety", 0, "texts of each set, attacks and harmless ones each")
     options.add_argument("--catalogues", type=Path, nargs="*", default=[], help="as for training.detector.train")
+    options.add_argument("--packages", type=Path, help="as for training.detector.train")
     options.add_argument("--mode", choices=("auto", "cross", "shipped"), default="auto")
     options.add_argument("--leave-source-out", action="store_true", help="train without each source, and measure it")
     given = options.parse_args()
+    wheels = packages.fetch(given.packages) if given.packages else []
     if given.leave_source_out:
-        found = leave_source_out(given.data, given.catalogues, given.limit)
+        found = leave_source_out(given.data, given.catalogues, wheels, given.limit)
         show_left_out(found)
         common.report(given, found)
         return
-    result = run(given.data, given.catalogues, given.mode, given.limit)
+    result = run(given.data, given.catalogues, wheels, given.mode, given.limit)
     show(result)
     common.report(given, result)
 

@@ -26,9 +26,9 @@ from sluicegate.safety.detection.segments import CONTEXT
 from sluicegate.safety.detection.settings import WEIGHTS
 
 HEADS = ("injection", "document", "harm")
-FORMAT = 2
-READABLE = (1, FORMAT)
-"""Format 1 is that of weights of which no head reads concepts."""
+FORMAT = 3
+READABLE = (1, 2, FORMAT)
+"""Format 1 is that of weights of which no head reads concepts, format 2 of those of which none reads parts."""
 
 CHARACTER_SHARE = 0.5
 """How much the character n-grams weigh beside the words."""
@@ -47,25 +47,38 @@ Windows = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class FeatureShare:
-    """The n-grams of one window, and the factor of each weight in its score, per occurrence."""
+    """The n-grams that a score is made of, and for each occurrence the factor of its weight in that score."""
 
     words: Integers
     chars: Integers
-    word_share: float
-    char_share: float
+    word_shares: npt.NDArray[np.float64]
+    char_shares: npt.NDArray[np.float64]
 
     @property
     def squared(self) -> float:
         """Return the squared length of the score's gradient in the weights."""
-        times = [np.unique(part, return_counts=True)[1].astype(np.float64) for part in (self.words, self.chars)]
-        return float((times[0] ** 2).sum() * self.word_share**2 + (times[1] ** 2).sum() * self.char_share**2)
+        sums = (
+            np.bincount(np.unique(at, return_inverse=True)[1], weights=shares)
+            for at, shares in ((self.words, self.word_shares), (self.chars, self.char_shares))
+        )
+        return float(sum((each**2).sum() for each in sums))
+
+    def mixed(self, other: FeatureShare, share: float) -> FeatureShare:
+        """Return what a mean of two scores is made of, with `share` for `other`."""
+        return FeatureShare(
+            np.concatenate((self.words, other.words)),
+            np.concatenate((self.chars, other.chars)),
+            np.concatenate(((1 - share) * self.word_shares, share * other.word_shares)),
+            np.concatenate(((1 - share) * self.char_shares, share * other.char_shares)),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
     """`words`, `chars` [BUCKETS], `context` [len(CONTEXT)] float32; `slope`, `midpoint` turn a score into 0..1, or
     `document_midpoint` where a document is read by a head that is not made for documents. `concepts`
-    [CONCEPT_BUCKETS], or none where the head reads none."""
+    [CONCEPT_BUCKETS], or none where the head reads none. `part_share`: how much the worst short part of a text counts
+    beside its worst window."""
 
     words: Floats
     chars: Floats
@@ -75,6 +88,7 @@ class Head:
     midpoint: float = 0.0
     document_midpoint: float = 0.0
     concepts: Floats | None = None
+    part_share: float = 0.0
 
     def features(self, text: str) -> TextFeatures:
         """Hash the features of folded `text` that this head uses."""
@@ -100,8 +114,11 @@ class Head:
         bounds = np.asarray([window], dtype=np.int64)
         words, chars = (slice(*np.searchsorted(at, window)) for at in (found.word_at, found.char_at))
         roots = _word_roots(found, bounds), _char_roots(found, bounds)
-        shares = 1.0 / float(roots[0][0]), CHARACTER_SHARE / float(roots[1][0])
-        return FeatureShare(found.words[words], found.chars[chars], *shares)
+        bucketed = found.words[words], found.chars[chars]
+        factors = 1.0 / float(roots[0][0]), CHARACTER_SHARE / float(roots[1][0])
+        return FeatureShare(
+            *bucketed, *(np.full(len(at), factor) for at, factor in zip(bucketed, factors, strict=True))
+        )
 
     def probability(self, score: float, *, document: bool = False) -> float:
         """Return a number between 0 and 1, monotone in `score`; 0.5 at the midpoint."""
@@ -148,7 +165,7 @@ class Classifier:
                     arrays[f"{name}.{part}"], arrays[f"{name}.{part}.scale"] = _to_int8(weights)
             arrays[f"{name}.context"] = head.context
             arrays[f"{name}.scalars"] = np.array(
-                [head.bias, head.slope, head.midpoint, head.document_midpoint], dtype=np.float32
+                [head.bias, head.slope, head.midpoint, head.document_midpoint, head.part_share], dtype=np.float32
             )
         about = json.dumps({"format": FORMAT, **self.about}, sort_keys=True)
         arrays["about"] = np.frombuffer(about.encode(), dtype=np.uint8)
@@ -184,8 +201,11 @@ def _head(arrays: Mapping[str, npt.NDArray[Any]], name: str) -> Head:
         concepts is not None and concepts.shape != (CONCEPT_BUCKETS,)
     ):
         raise ValueError(f"head {name!r} has the wrong shape")
-    bias, slope, midpoint, document_midpoint = (float(x) for x in arrays[f"{name}.scalars"])
-    return Head(words, chars, context.astype(np.float32), bias, slope, midpoint, document_midpoint, concepts)
+    bias, slope, midpoint, document_midpoint, *shares = (float(x) for x in arrays[f"{name}.scalars"])
+    part_share = shares[0] if shares else 0.0
+    return Head(
+        words, chars, context.astype(np.float32), bias, slope, midpoint, document_midpoint, concepts, part_share
+    )
 
 
 def _from_int8(arrays: Mapping[str, npt.NDArray[Any]], name: str) -> Floats:

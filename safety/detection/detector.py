@@ -24,6 +24,9 @@ from sluicegate.safety.detection.segments import segments
 WINDOW = 2_400
 STRIDE = 1_200
 """Characters. A longer text is read through overlapping windows."""
+PART = 400
+PART_STRIDE = 200
+"""Characters. What an attack is known by stands close together; what makes a long harmless text ring is spread thin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,18 @@ class Finding:
 NOTHING = Finding()
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A view, and what of it heads read: the text `without_repeats`."""
+
+    view: TextView
+    read: str
+
+
+def _seen(text: str) -> list[_Seen]:
+    return [_Seen(view, without_repeats(view.text)) for view in views(text)]
+
+
 class Detector:
     """Immutable and thread-safe: the same text always gets the same finding."""
 
@@ -45,63 +60,68 @@ class Detector:
 
     def injection(self, text: str) -> Finding:
         """Find text in the user's own words that tries to overrule the operator."""
-        return self._worst(views(text), ("injection",), document=False)
+        return self._worst(_seen(text), ("injection",), document=False)
 
     def harm(self, text: str) -> Finding:
         """Find a request for something harmful."""
-        found = [self._head("harm", view, document=False) for view in views(text)]
+        found = [self._head("harm", one, document=False) for one in _seen(text)]
         return max(found, key=lambda finding: finding.score, default=NOTHING)
 
     def document(self, text: str) -> Finding:
         """Find orders in an untrusted text."""
-        return self._worst(views(text), ("document", "injection"), document=True)
+        return self._worst(_seen(text), ("document", "injection"), document=True)
 
     def by_head(self, name: str, text: str, *, rings: float) -> tuple[float, bool]:
         """Return the score of head `name` alone, and whether rules or other heads reach `rings` without it."""
-        seen, document = views(text), name == "document"
-        score = max((self._head(name, view, document=document).score for view in seen), default=0.0)
+        seen, document = _seen(text), name == "document"
+        score = max((self._head(name, one, document=document).score for one in seen), default=0.0)
         others = () if name == "harm" else ("injection",) if document else ()
         without = NOTHING if name == "harm" else self._worst(seen, others, document=document)
         return score, without.score >= rings
 
-    def _worst(self, seen: Sequence[TextView], heads: Sequence[str], *, document: bool) -> Finding:
+    def _worst(self, seen: Sequence[_Seen], heads: Sequence[str], *, document: bool) -> Finding:
         found = [NOTHING]
-        for view in seen:
+        for one in seen:
+            view = one.view
             outermost = view.label.split("+")[-1]
             if outermost in rules.HIDDEN:
                 found.append(Finding(rules.HIDDEN[outermost], f"hidden text ({view.label})"))
             found += (
                 Finding(certainty, _named(label, view)) for label, certainty in rules.hits(view.text, document=document)
             )
-            found += (self._head(head, view, document=document) for head in heads)
+            found += (self._head(head, one, document=document) for head in heads)
         return max(found, key=lambda finding: finding.score)
 
-    def _head(self, name: str, view: TextView, *, document: bool) -> Finding:
-        score = self.segment_score(view.text) if name == "document" else self.window_score(name, view.text)
-        return Finding(self.classifier.heads[name].probability(score, document=document), _named(name, view))
+    def _head(self, name: str, one: _Seen, *, document: bool) -> Finding:
+        score = self.segment_score(one.read) if name == "document" else self.window_score(name, one.read)
+        return Finding(self.classifier.heads[name].probability(score, document=document), _named(name, one.view))
 
     def window_score(self, name: str, text: str) -> float:
-        """Return the raw score of head `name`: the worst window of folded `text`, without what it repeats."""
-        text = without_repeats(text)
+        """Return the raw score of head `name`: the worst window of folded `text`, and its worst part as far as the head
+        counts it. `text` is `without_repeats`."""
         head = self.classifier.heads[name]
-        return float(head.scores(head.features(text), windows(len(text))).max())
+        found = head.features(text)
+        whole = float(head.scores(found, windows(len(text))).max())
+        if not head.part_share:
+            return whole
+        part = float(head.scores(found, windows(len(text), PART, PART_STRIDE)).max())
+        return (1 - head.part_share) * whole + head.part_share * part
 
     def segment_score(self, text: str) -> float:
-        """Return the raw score of head `document`: the worst line or sentence of folded `text`, without what it
-        repeats."""
-        text = without_repeats(text)
+        """Return the raw score of head `document`: the worst line or sentence of folded `text`, which is
+        `without_repeats`."""
         found, cut, context = document_features(text)
         if not cut:
             return -30.0
         return float(self.classifier.heads["document"].scores(found, cut, context).max())
 
 
-def windows(length: int) -> list[tuple[int, int]]:
+def windows(length: int, most: int = WINDOW, stride: int = STRIDE) -> list[tuple[int, int]]:
     """Return the whole text as one window if it is short; else windows that overlap by half and reach its end."""
-    if length <= WINDOW:
+    if length <= most:
         return [(0, max(length, 1))]
-    starts = range(0, length - WINDOW + STRIDE, STRIDE)
-    return [(start, min(start + WINDOW, length)) for start in starts]
+    starts = range(0, length - most + stride, stride)
+    return [(start, min(start + most, length)) for start in starts]
 
 
 def document_features(

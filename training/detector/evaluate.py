@@ -17,6 +17,7 @@ from sluicegate.safety.detection import rules
 from sluicegate.safety.detection.classifier import HEADS, Classifier, Head
 from sluicegate.safety.detection.detector import Detector
 from sluicegate.safety.detection.normalise import views
+from sluicegate.safety.detection.repeats import without_repeats
 from training.detector import data
 from training.detector.data import Example
 from training.detector.recipe import Material
@@ -49,7 +50,8 @@ def score(detector: Detector, example: Example, *, document: bool, heads: Sequen
     """Score one example as the rail would read it, before calibration; by `heads` only, where some are named."""
     seen = views(example.text)
     heads = heads or (("document", "injection") if document else ("injection", "harm"))
-    raw = {head: max(_raw(detector, head, view.text) for view in seen) for head in heads}
+    read = [without_repeats(view.text) for view in seen]
+    raw = {head: max(_raw(detector, head, text) for text in read) for head in heads}
     certain = [c for view in seen for _, c in rules.hits(view.text, document=document)]
     certain += [rules.HIDDEN[last] for view in seen if (last := view.label.split("+")[-1]) in rules.HIDDEN]
     return Scored(example, raw, max(certain, default=0.0))

@@ -6,7 +6,7 @@ the squared hinge loss. Deterministic for a seed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,9 +22,10 @@ from sluicegate.safety.detection.classifier import (
     NGRAMS_PER_CHARACTER,
     Head,
 )
-from sluicegate.safety.detection.detector import WINDOW, document_features
+from sluicegate.safety.detection.detector import WINDOW, document_features, windows
 from sluicegate.safety.detection.features import BUCKETS, CONCEPT_BUCKETS, TextFeatures, features
 from sluicegate.safety.detection.normalise import fold
+from sluicegate.safety.detection.repeats import without_repeats
 from sluicegate.safety.detection.segments import CONTEXT
 
 _CONTEXT = 2 * BUCKETS + 1
@@ -49,12 +50,18 @@ class Row:
 
 def text_row(text: str, bad: bool, weight: float = 1.0) -> Row:
     """Return the row of the first window of a text, as `Head.scores` reads it."""
-    return _row(features(fold(text)[:WINDOW]), bad, weight)
+    return _row(features(without_repeats(fold(text))[:WINDOW]), bad, weight)
 
 
 def concept_row(text: str, bad: bool, weight: float = 1.0) -> Row:
     """Read a text as `text_row` does, with the concepts that it names."""
-    return _row(features(fold(text)[:WINDOW], named=True), bad, weight)
+    return _row(features(without_repeats(fold(text))[:WINDOW], named=True), bad, weight)
+
+
+def window_rows(text: str, bad: bool, weight: float, read: Callable[[str, bool, float], Row]) -> list[Row]:
+    """Return a row of each window of a text, as a detector reads a long one."""
+    folded = without_repeats(fold(text))
+    return [read(folded[start:end], bad, weight) for start, end in windows(len(folded))]
 
 
 def segment_rows(text: str, planted: tuple[int, int] | None, weight: float = 1.0) -> list[tuple[str, Row]]:

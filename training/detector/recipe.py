@@ -10,17 +10,30 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sluicegate.safety.detection.classifier import HEADS, Head
-from training.detector import catalogues, data, docstrings, documents, generate, lines, requests, wording
+from training.detector import (
+    catalogues,
+    data,
+    docstrings,
+    documents,
+    figures,
+    frames,
+    generate,
+    lines,
+    packages,
+    requests,
+    wording,
+)
 from training.detector.data import Example
-from training.detector.fit import Row, concept_row, fit, mixed, segment_rows, text_row
+from training.detector.fit import Row, concept_row, fit, mixed, segment_rows, text_row, window_rows
 from training.detector.phrases import wider
 
 SEED = 0
-COST = {"injection": 1.0, "document": 1.0, "harm": 1.0}
+COST = {"injection": 0.4, "document": 1.0, "harm": 1.0}
+"""The less, the flatter the weights. With many texts of other authors less finds more at the same alarms (0200)."""
 REQUESTS = {
     "task": 4000, "everyday": 1200, "code": 900, "play": 700, "long_play": 1500, "mail": 600, "sum": 400,
     "puzzle": 60, "alike": 1500, "tongue": 1200, "turn": 1800, "agent": 2000,
@@ -30,6 +43,8 @@ WIDER_REQUESTS = {**REQUESTS, "wrapped": 3000}
 """The same for the member of head `injection` that reads concepts."""
 CONCEPT_SHARE = 0.3
 """Of that member in head `injection`. At half, a known source loses five points of recall."""
+PART_SHARE = {"injection": 0.4, "document": 0.0, "harm": 0.0}
+"""Of a text's worst short part in its score (0200)."""
 WORDINGS = 4
 """How often a template is filled with passages of ours."""
 DOCSTRINGS = 2000
@@ -50,6 +65,19 @@ GENERATED_WEIGHT = {"injection": 0.3, "document": 0.5, "harm": 0.05}
 LINES_EACH = 8
 """How many texts are drawn of each line of `phrases/lines`."""
 LINE_WEIGHT = {"harmless": 0.3, "attacks": 0.1}
+REQUEST_WEIGHT = 0.6
+"""Of our own requests in head `injection`."""
+FRAMES = {"frame_attack": 3000, "frame": 3000}
+"""Long attacks that give a model a part, and their harmless twins (`frames`), for head `injection` alone."""
+FRAME_WEIGHT = 0.3
+FIGURES = 1000
+LONG_TONGUES = 1500
+"""Requests of many sentences in one language. These and `FRAMES` have draws of their own, as `lines` have."""
+PACKAGE_WEIGHT = 0.2
+PASSAGE_WEIGHT = 0.05
+PASSAGES = 40
+"""Texts of other authors (`packages`), for the member that reads concepts alone: in both, jailbreaks of other authors
+are lost (0200). And long passages of translated messages, so many of a language."""
 FRAMED_WEIGHT = 0.06
 """Attacks within harmless requests. At full weight plain questions at the end of tasks become suspicious."""
 BRIEF_WEIGHT = 0.06
@@ -58,10 +86,14 @@ WRAPPED_WEIGHT = 0.1
 """Attacks in the wrapping of harmless wishes, which must not count as one."""
 RISK_WEIGHT = 0.05
 """Requests for harm and their twins by field. At 0.2, security questions of a source that was left out ring (7.6 %)."""
+WILD_WEIGHT = 1.5
+"""Of jailbreaks in the wild, beside many more harmless texts than there were."""
 FOREIGN_WEIGHT = 0.3
 TRANSLATED_WEIGHT = 0.7
 """Many translated attacks are attacks only to their own system prompt; at full weight they teach the language."""
 PROSE_WEIGHT = 0.3
+READ_PROSE_WEIGHT = 0.9
+"""Of the same prose in head `injection`, where it stands beside many more harmless texts."""
 Reader = Callable[[str, bool, float], Row]
 PER_LANGUAGE = 150
 
@@ -88,6 +120,23 @@ class Own:
 
 
 @dataclass(frozen=True, slots=True)
+class Published:
+    """Harmless texts of other authors: of packages, and long passages in many languages."""
+
+    texts: Sequence[str] = ()
+    passages: Sequence[str] = ()
+
+
+NOTHING_PUBLISHED = Published()
+
+
+def published(wheels: Sequence[Path]) -> Published:
+    """Read what the wheels of `packages` hold."""
+    passages = [text for text in catalogues.passages(wheels, PASSAGES) if not packages.ATTACKS.search(text)]
+    return Published([text for _, text in packages.texts(wheels).found], passages)
+
+
+@dataclass(frozen=True, slots=True)
 class Material:
     """Head -> everything it may learn from; `concepts`: what the member of head `injection` that reads them does."""
 
@@ -102,18 +151,22 @@ class Material:
             return fit([item.row for item in kept if item.example is None or keep(item.example)], COST[head])
 
         found = fitted(self.items[head])
-        return mixed(found, fitted(self.concepts), CONCEPT_SHARE) if head == "injection" and self.concepts else found
+        if head == "injection" and self.concepts:
+            found = mixed(found, fitted(self.concepts), CONCEPT_SHARE)
+        return replace(found, part_share=PART_SHARE[head])
 
 
-def gather(sets: dict[str, list[Example]], folders: Sequence[Path]) -> Material:
-    """Gather what each head learns from. `folders` hold message catalogues (see `catalogues`); there may be none."""
+def gather(sets: dict[str, list[Example]], folders: Sequence[Path], others: Published = NOTHING_PUBLISHED) -> Material:
+    """Gather what each head learns from. `folders` hold message catalogues (see `catalogues`); there may be none.
+    `others` are for head `injection` alone."""
     rng = random.Random(SEED)
     known = {data.key(e.text) for name, examples in sets.items() if not name.startswith("indirect") for e in examples}
     own = _own(sets, folders, rng, REQUESTS)
     makers = {"injection": _injection, "document": _document, "harm": _harm}
     items = {head: makers[head](sets, own, rng, known) for head in HEADS}
+    items["injection"] += _published(Published((), others.passages), known, text_row)
     with wider():
-        return Material(items, _concepts(sets, folders, known))
+        return Material(items, _concepts(sets, folders, known) + _published(others, known, concept_row))
 
 
 def _concepts(sets: dict[str, list[Example]], folders: Sequence[Path], known: set[str]) -> list[Item]:
@@ -126,22 +179,23 @@ def _concepts(sets: dict[str, list[Example]], folders: Sequence[Path], known: se
 def _injection(
     sets: dict[str, list[Example]], own: Own, rng: random.Random, known: set[str], read: Reader = text_row
 ) -> list[Item]:
-    weights = {"injection_cse_multilingual": TRANSLATED_WEIGHT}
+    weights = {"injection_cse_multilingual": TRANSLATED_WEIGHT, "jailbreak_inthewild": WILD_WEIGHT}
     items = [_item(e, e.bad, weights.get(name, 1.0), read) for name in data.INJECTION for e in sets.get(name, ())]
     items += [_item(e, False, 1.0, read) for name in data.BENIGN for e in sets.get(name, ())]
     weight = GENERATED_WEIGHT["injection"]
     items += [_item(e, False, 1.0, read) for e in _of_tools(sets)]
     items += [Item(read(text, False, weight), e) for e, text in own.wordings]
-    items += [Item(read(text, False, weight), None, kind) for kind, text in own.requests]
+    items += [Item(read(text, False, REQUEST_WEIGHT), None, kind) for kind, text in own.requests]
     items += [Item(read(text, False, weight), None, "docstrings") for text in own.passages[:DOCSTRINGS]]
     items += _made(rng, generate.attack, "attack", True, weight, known, read=read)
     items += _made(rng, generate.framed_attack, "framed", True, FRAMED_WEIGHT, known, "framed", read)
     items += _made(rng, generate.brief_attack, "brief", True, BRIEF_WEIGHT, known, "brief", read)
     items += _made(rng, generate.harmless, "harmless", False, weight, known, read=read)
     items += _made(rng, generate.safe_look_alike, "look_alike", False, weight, known, read=read)
-    items += [_item(e, False, weight, read) for e in _harmless_prose(sets, (*data.PROSE, *data.DOCUMENT))]
+    items += [_item(e, False, READ_PROSE_WEIGHT, read) for e in _harmless_prose(sets, data.PROSE)]
+    items += [_item(e, False, weight, read) for e in _harmless_prose(sets, data.DOCUMENT)]
     items += [Item(read(documents.clean(rng).text, False, weight)) for _ in range(GENERATED["document"])]
-    items += _lines(known, read)
+    items += _lines(known, read) + _long(read)
     return items + [Item(read(text, False, FOREIGN_WEIGHT)) for text in own.foreign]
 
 
@@ -152,6 +206,32 @@ def _lines(known: Collection[str], read: Reader) -> list[Item]:
         for name, weight in LINE_WEIGHT.items()
         for kind, text in lines.drawn(name, LINES_EACH, SEED)
         if data.key(text) not in known
+    ]
+
+
+def _long(read: Reader) -> list[Item]:
+    """Return long attacks in parts to play with their twins, figures, and long requests in other languages."""
+    rng = random.Random(SEED)
+    made = (
+        ("frame_attack", True, FRAME_WEIGHT, [frames.attack(rng) for _ in range(FRAMES["frame_attack"])]),
+        ("frame", False, FRAME_WEIGHT, [frames.harmless(rng) for _ in range(FRAMES["frame"])]),
+        ("figures", False, GENERATED_WEIGHT["injection"], [figures.drawn(rng) for _ in range(FIGURES)]),
+        ("tongue", False, GENERATED_WEIGHT["injection"], [requests.long_tongue(rng) for _ in range(LONG_TONGUES)]),
+    )
+    return [
+        Item(read(text, bad, weight), None, kind) for kind, bad, weight, texts in made for text in dict.fromkeys(texts)
+    ]
+
+
+def _published(others: Published, known: Collection[str], read: Reader) -> list[Item]:
+    """Return every window of the texts of other authors, as most attacks are shorter than their longest."""
+    weighted = ((others.texts, PACKAGE_WEIGHT), (others.passages, PASSAGE_WEIGHT))
+    return [
+        Item(row, None, "published")
+        for texts, weight in weighted
+        for text in texts
+        if data.key(text) not in known
+        for row in window_rows(text, False, weight, read)
     ]
 
 

@@ -208,6 +208,13 @@ def tongue(rng: random.Random) -> str:
     return " ".join(rng.sample(lines, rng.choice((1, 1, 1, 2, 3))))
 
 
+def long_tongue(rng: random.Random) -> str:
+    """Compose many requests in one of the languages of the bank."""
+    words = bank("requests").sections
+    lines = words[rng.choice(list(words))]
+    return rng.choice((" ", "\n", "\n\n")).join(rng.sample(lines, min(len(lines), rng.randint(4, 14))))
+
+
 def _draw(rng: random.Random, name: str, section: str, **given: str) -> str:
     """Draw a phrase with every slot filled anew, so that two numbers of one problem differ; `{Work}` is `{work}` with a
     capital."""

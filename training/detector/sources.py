@@ -25,15 +25,15 @@ LINES_OF = {
     "task": ("line_task", "line_exam"),
     "everyday": ("line_everyday",),
     "code": ("line_code", "line_docstring"),
-    "play": ("line_play",),
-    "long_play": ("line_play",),
+    "play": ("line_play", "frame", "frame_attack"),
+    "long_play": ("line_play", "frame", "frame_attack"),
     "mail": ("line_mail",),
     "sum": ("line_sum",),
     "alike": ("line_words", "line_security"),
     "tongue": ("line_tongue", "line_worldwide"),
     "agent": ("line_agent", "line_judge"),
 }
-"""Kind of request -> the whole texts (`lines`) of the same kind, which are left out with it."""
+"""Kind of request -> the whole texts (`lines`, `frames`) of the same kind, which are left out with it."""
 KINDS = tuple(kind for kind in requests.KINDS if kind != "puzzle")
 
 

@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from sluicegate.gateway.commands.redteam import RedteamRow
-from sluicegate.safety.detection.classifier import Classifier, FeatureShare, Head, load
-from sluicegate.safety.detection.detector import document_features, windows
+from sluicegate.safety.detection.classifier import Classifier, FeatureShare, Floats, Head, load
+from sluicegate.safety.detection.detector import PART, PART_STRIDE, document_features, windows
+from sluicegate.safety.detection.features import TextFeatures
 from sluicegate.safety.detection.normalise import views
 from sluicegate.safety.detection.repeats import without_repeats
 
@@ -56,13 +57,13 @@ def _moved(name: str, head: Head, row: RedteamRow, margin: float) -> bool:
     if length == 0:
         return False
     step = sign * short / length
-    np.add.at(head.words, part.words, np.float32(step * part.word_share))
-    np.add.at(head.chars, part.chars, np.float32(step * part.char_share))
+    np.add.at(head.words, part.words, (step * part.word_shares).astype(np.float32))
+    np.add.at(head.chars, part.chars, (step * part.char_shares).astype(np.float32))
     return True
 
 
 def _worst(name: str, head: Head, text: str) -> tuple[float, FeatureShare | None]:
-    """Return the highest raw score of a text's windows in all its views, and the features of that window."""
+    """Return the highest raw score of a text's views, and the features that it is made of."""
     best: tuple[float, FeatureShare | None] = -float("inf"), None
     for view in views(text):
         read = without_repeats(view.text)
@@ -72,11 +73,23 @@ def _worst(name: str, head: Head, text: str) -> tuple[float, FeatureShare | None
             found, cut, context = head.features(read), windows(len(read)), None
         if not cut:
             continue
-        scores = head.scores(found, cut, context)
-        at = int(scores.argmax())
-        if float(scores[at]) > best[0]:
-            best = float(scores[at]), head.share(found, cut[at])
+        score, made_of = _of_windows(head, found, cut, context)
+        if name != "document" and head.part_share:
+            parts = windows(len(read), PART, PART_STRIDE)
+            of_part, part = _of_windows(head, found, parts, None)
+            score = (1 - head.part_share) * score + head.part_share * of_part
+            made_of = made_of.mixed(part, head.part_share)
+        if score > best[0]:
+            best = score, made_of
     return best
+
+
+def _of_windows(
+    head: Head, found: TextFeatures, cut: Sequence[tuple[int, int]], context: Floats | None
+) -> tuple[float, FeatureShare]:
+    scores = head.scores(found, cut, context)
+    at = int(scores.argmax())
+    return float(scores[at]), head.share(found, cut[at])
 
 
 def _as_saved(classifier: Classifier) -> Classifier:

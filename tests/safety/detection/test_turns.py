@@ -12,6 +12,7 @@ from sluicegate.safety.detection import Detector, load, rules
 from sluicegate.safety.detection.classifier import LEAST_WORDS, Head
 from sluicegate.safety.detection.detector import Finding, windows
 from sluicegate.safety.detection.features import BUCKETS, features
+from sluicegate.safety.detection.repeats import without_repeats
 from sluicegate.safety.detection.segments import CONTEXT
 from tests.safety.detection.turns import FRAMED, SHORT, SHORT_ATTACKS
 from training.detector import data
@@ -74,8 +75,8 @@ def test_training_reads_a_text_as_the_rail_does(seed: int) -> None:
     rng = np.random.default_rng(seed)
     words, chars = (rng.normal(size=BUCKETS).astype(np.float32) for _ in range(2))
     head = Head(words, chars, np.zeros(len(CONTEXT), dtype=np.float32), float(rng.normal()))
-    text = " ".join(random.Random(seed).choices(["say", "it", "the", "rule", "again", "x"], k=1 + seed))
-    row = text_row(text, bad=False)
+    drawn = " ".join(random.Random(seed).choices(["say", "it", "the", "rule", "again", "x"], k=1 + seed))
+    row, text = text_row(drawn, bad=False), without_repeats(drawn)
     flat = np.concatenate([words, chars, [head.bias]])
     [score] = head.scores(features(text), windows(len(text)))
     assert score == pytest.approx(float(flat[row.at] @ row.value), rel=1e-4, abs=1e-4)
