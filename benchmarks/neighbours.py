@@ -99,7 +99,7 @@ def _beside(name: str, gateway: Gateway, args: Any) -> dict[str, Any]:
 
 
 def _started(part: str, url: str, args: Any) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "benchmarks.neighbours", "--part", part, url, "--data", str(args.data)]
+    command = [sys.executable, "-m", "benchmarks.neighbours", "--part", part, url]
     given = ["--seconds", str(args.seconds), "--rate", str(args.rate)]
     return subprocess.Popen([*command, *given], stdout=subprocess.PIPE)
 

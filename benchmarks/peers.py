@@ -89,6 +89,7 @@ def main() -> None:
     made.add_argument("--portkey", type=Path, help="the folder of its package")
     made.add_argument("--slice", type=float, default=2.0, help="seconds for each target and round")
     given = made.parse_args()
+    refuse_missing(given.data, "mock_upstream.py", "load.py")
     report(given, {"rows": compare(given)})
 
 
@@ -101,6 +102,12 @@ def _asked_to_serve() -> argparse.Namespace | None:
     made.add_argument("--mock", type=int)
     given, _ = made.parse_known_args()
     return given if given.serve else None
+
+
+def refuse_missing(folder: Path, *names: str) -> None:
+    """End with one line if the harness lacks a file."""
+    if missing := [name for name in names if not (folder / name).exists()]:
+        raise SystemExit(f"{folder} holds no {' and no '.join(missing)}; name the harness's folder with --data")
 
 
 def harness_parser(description: str | None, limit: int, counts: str) -> Parser:

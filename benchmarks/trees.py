@@ -25,7 +25,7 @@ import time
 from pathlib import Path
 
 from benchmarks.common import machine, report
-from benchmarks.peers import CHUNKS, KEY, harness_parser, started
+from benchmarks.peers import CHUNKS, KEY, harness_parser, refuse_missing, started
 
 PROMPT = "Tell me about the rivers that flow into the Black Sea, in a few sentences. " * 4
 SETTLE_S = 3.0
@@ -81,6 +81,7 @@ def main() -> None:
     )
     parser.add_argument("--stream", action="store_true", help=f"streams of {CHUNKS} chunks")
     given = parser.parse_args()
+    refuse_missing(given.data, "mock_upstream.py")
     given.trees = given.trees or [Path(__file__).resolve().parent.parent] * 2
     running: list[subprocess.Popen[bytes]] = []
     try:
