@@ -150,8 +150,14 @@ def _facts(kind: str, rng: random.Random) -> tuple[list[str], list[str], str, st
     who, other = rng.sample(PEOPLE, 2)
     if kind == "needle":
         code, wrong = (str(number) for number in rng.sample(range(1000, 10_000), 2))
-        told = f"The access code of {who} is {code}."
-        return [told], [f"The access code of {other} is {wrong}."], f"What is the access code of {who}?", code, _TEXT
+        statement = f"The access code of {who} is {code}."
+        return (
+            [statement],
+            [f"The access code of {other} is {wrong}."],
+            f"What is the access code of {who}?",
+            code,
+            _TEXT,
+        )
     (locker, second), (room, near) = rng.sample(COLOURS, 2), rng.sample(range(11, 99), 2)
     facts = [f"{who} keeps the key in the {locker} locker.", f"The {locker} locker stands in room {room}."]
     others = [f"{other} keeps the key in the {second} locker.", f"The {second} locker stands in room {near}."]
@@ -230,10 +236,10 @@ def _figures(found: Sequence[AskedCase]) -> dict[str, Any]:
     right = sum(is_right(one) for one in answered)
     interval = share(right, len(answered))
     tokens = sum(one.reply.prompt_tokens for one in answered) / max(1, len(answered))
-    told = {"n": len(answered), "not_asked": len(found) - len(answered), "right": right, "tokens": round(tokens)}
+    row = {"n": len(answered), "not_asked": len(found) - len(answered), "right": right, "tokens": round(tokens)}
     if interval is None:
-        return told
-    return {**told, "value": round(interval.value, 4), "low": round(interval.low, 4), "high": round(interval.high, 4)}
+        return row
+    return {**row, "value": round(interval.value, 4), "low": round(interval.low, 4), "high": round(interval.high, 4)}
 
 
 def is_right(one: AskedCase) -> bool:

@@ -129,15 +129,15 @@ def main() -> None:
         "whole, one chunk": (1, False),
         f"streamed, {arguments.chunks} chunks": (arguments.chunks, True),
     }
-    told: dict[str, Any] = {}
+    by_kind: dict[str, Any] = {}
     print(common.machine())
     for kind, (chunks, stream) in kinds.items():
         found = asyncio.run(measure(arguments.limit, chunks, stream))
-        told[kind] = {name: {"us": us, "more": round(us / found["off"] - 1, 4)} for name, us in found.items()}
+        by_kind[kind] = {name: {"us": us, "more": round(us / found["off"] - 1, 4)} for name, us in found.items()}
         print(kind)
-        for name, entry in told[kind].items():
+        for name, entry in by_kind[kind].items():
             print(f"  {name:20} {entry['us']:>8.1f} us  {entry['more']:>+7.1%}")
-    common.report(arguments, told)
+    common.report(arguments, by_kind)
 
 
 if __name__ == "__main__":

@@ -200,8 +200,8 @@ def text_order(item: Item) -> Pair | None:
     places = {name: text.find(str(item.expected.get(name)).lower()) for name in properties}
     if len(properties) < 3 or min(places.values()) < 0:
         return None
-    told = sorted(properties, key=lambda name: places[name])
-    return Pair(_ordered(item, told[::-1]), _ordered(item, told))
+    ordered = sorted(properties, key=lambda name: places[name])
+    return Pair(_ordered(item, ordered[::-1]), _ordered(item, ordered))
 
 
 def _ordered(item: Item, names: list[str]) -> Item:

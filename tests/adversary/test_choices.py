@@ -31,7 +31,7 @@ def blocking(liar: Liar, tmp_path_factory: pytest.TempPathFactory) -> Iterator[T
         yield found
 
 
-def told(raw: str) -> list[dict[str, Any]]:
+def choices_of(raw: str) -> list[dict[str, Any]]:
     """Return what the body or the stream says of choices, one after the other."""
     lines = [line.removeprefix("data: ") for line in raw.splitlines()]
     bodies = [json.loads(line) for line in lines if line.startswith("{")]
@@ -40,7 +40,7 @@ def told(raw: str) -> list[dict[str, Any]]:
 
 
 def ends(raw: str) -> dict[int, str]:
-    return {choice["index"]: choice["finish_reason"] for choice in told(raw) if choice["finish_reason"]}
+    return {choice["index"]: choice["finish_reason"] for choice in choices_of(raw) if choice["finish_reason"]}
 
 
 STOPS = {
@@ -71,7 +71,7 @@ def test_a_choice_that_is_stopped_says_nothing_more_on_any_channel(
     assert "open" not in raw
     joined = "".join(
         (choice.get("delta") or choice.get("message") or {}).get("content") or ""
-        for choice in told(raw)
+        for choice in choices_of(raw)
         if choice["index"] == OTHER
     )
     assert joined == "half a loaf"
@@ -120,7 +120,7 @@ def test_of_a_choice_that_is_stopped_no_log_probability_leaves_behind_its_end(
     )  # fmt: skip
     _, raw = chat(blocking, stream, False, n=2, logprobs=True)
     told_of = {STOPPED: "", OTHER: ""}
-    for choice in told(raw):
+    for choice in choices_of(raw):
         told_of[choice["index"]] += "".join(e["token"] for e in (choice.get("logprobs") or {}).get("content") or ())
     assert told_of == {STOPPED: "the ", OTHER: "half loaf"}
     assert "open" not in raw
@@ -138,7 +138,7 @@ def test_calls_of_two_choices_are_texts_of_their_own(blocking: TestApp, liar: Li
     assert "berd" not in raw
     arguments = "".join(
         made["function"].get("arguments") or ""
-        for choice in told(raw)
+        for choice in choices_of(raw)
         if choice["index"] == OTHER
         for made in (choice.get("delta") or choice.get("message") or {}).get("tool_calls") or ()
     )

@@ -79,7 +79,7 @@ def test_a_question_with_a_sibling_of_its_word_is_another_question() -> None:
         for word in row:
             siblings.setdefault(word, set()).update(set(row) - {word})
     files = (PAIRS, UNSEEN, EVERYDAY, MANNERS, WORDINGS, REQUESTS)
-    texts = sorted({text for file in files for text in said(file)})[::5]
+    texts = sorted({text for file in files for text in texts_of_same(file)})[::5]
     tried = 0
     for text in texts:
         of_this = signature(text)
@@ -129,7 +129,7 @@ def test_an_outline_keeps_roles_numbers_and_tenses_apart(one: str, other: str) -
     assert signature(one) != signature(other)
 
 
-def said(file: object) -> set[str]:
+def texts_of_same(file: object) -> set[str]:
     return {text for pair in pairs(file) if pair.same for text in (pair.one, pair.other)}  # type: ignore[arg-type]
 
 

@@ -32,7 +32,7 @@ def copied(folder: Path, to: Path) -> Path:
     return Path(shutil.copytree(folder, to / "copy"))
 
 
-def told(folder: Path, to: Path, file: str = "config.json", **fields: Any) -> Path:
+def copy_with(folder: Path, to: Path, file: str = "config.json", **fields: Any) -> Path:
     """Copy a checkpoint with other fields in one of its files."""
     made = copied(folder, to)
     said = json.loads((made / file).read_text()) | fields
@@ -262,7 +262,7 @@ def test_sizes_that_the_tensors_cannot_fill_are_refused_before_memory_is_taken(
     sizes: dict[str, int], tiny_folder: Folder, tmp_path: Path
 ) -> None:
     with pytest.raises(ModelLoadError, match=r"describes a model of [\d,]+ numbers and more"):
-        load_model(told(tiny_folder("llama"), tmp_path, **sizes))
+        load_model(copy_with(tiny_folder("llama"), tmp_path, **sizes))
 
 
 ROPE: list[tuple[dict[str, Any], str]] = [
@@ -285,30 +285,32 @@ def test_positions_that_cannot_be_computed_with_are_refused_by_the_field(
 ) -> None:
     fields = {"rope_parameters": {"rope_theta": 10000.0, **rope}}
     with pytest.raises(ModelLoadError, match=message):
-        load_model(told(tiny_folder("llama"), tmp_path, **fields))
+        load_model(copy_with(tiny_folder("llama"), tmp_path, **fields))
 
 
 @pytest.mark.parametrize("length", [-1, 1, 1 << 60])
 def test_a_context_without_room_or_end_is_refused(length: int, tiny_folder: Folder, tmp_path: Path) -> None:
     with pytest.raises(ModelLoadError, match=f"max_position_embeddings is {length}; expected 2 or more"):
-        load_model(told(tiny_folder("llama"), tmp_path, max_position_embeddings=length))
+        load_model(copy_with(tiny_folder("llama"), tmp_path, max_position_embeddings=length))
 
 
 @pytest.mark.parametrize("length", [2, 3])
 def test_the_shortest_contexts_are_tried_like_others(length: int, tiny_folder: Folder, tmp_path: Path) -> None:
-    assert load_model(told(tiny_folder("llama"), tmp_path, max_position_embeddings=length)).context_length == length
+    assert (
+        load_model(copy_with(tiny_folder("llama"), tmp_path, max_position_embeddings=length)).context_length == length
+    )
 
 
 @pytest.mark.parametrize("ids", ["x", [[3]], 1.5, True, [1, "2"]])
 def test_ends_that_are_no_ids_are_refused(ids: Any, tiny_folder: Folder, tmp_path: Path) -> None:
     with pytest.raises(ModelLoadError, match=r"eos_token_id is .*; expected the ids of tokens"):
-        load_model(told(tiny_folder("llama"), tmp_path, "generation_config.json", eos_token_id=ids))
+        load_model(copy_with(tiny_folder("llama"), tmp_path, "generation_config.json", eos_token_id=ids))
 
 
 @pytest.mark.parametrize("ids", [-1, 9999, [EOS, 10**30]])
 def test_ends_that_no_token_has_are_left_out_and_said(ids: Any, tiny_folder: Folder, tmp_path: Path) -> None:
     """`min_tokens` bars the columns of all ends: -1 was the last token's, and others were none's."""
-    model = load_model(told(tiny_folder("llama"), tmp_path, "generation_config.json", eos_token_id=ids))
+    model = load_model(copy_with(tiny_folder("llama"), tmp_path, "generation_config.json", eos_token_id=ids))
     assert model.eos_token_ids == (EOS,)
     assert [note for note in model.notes if "as the end of answers, which none of its tokens has" in note]
 
@@ -321,7 +323,7 @@ def test_ends_that_no_token_has_are_left_out_and_said(ids: Any, tiny_folder: Fol
 def test_what_is_not_heeded_of_the_generation_config_stands_in_the_notes(
     fields: dict[str, Any], names: str, tiny_folder: Folder, tmp_path: Path
 ) -> None:
-    folder = told(tiny_folder("llama"), tmp_path, "generation_config.json", **fields)
+    folder = copy_with(tiny_folder("llama"), tmp_path, "generation_config.json", **fields)
     for _ in range(2):
         assert f"its generation_config.json sets {names}, which is left aside: requests say such things" in (
             load_model(folder).notes
@@ -337,7 +339,7 @@ def test_whatever_a_library_raises_over_a_file_is_the_checkpoints_error(
     file: str, fields: dict[str, Any], tiny_folder: Folder, tmp_path: Path
 ) -> None:
     with pytest.raises(ModelLoadError, match=r"cannot be served \(\w+: .*\); a file of it is damaged, or says what"):
-        load_model(told(tiny_folder("llama"), tmp_path, file, **fields))
+        load_model(copy_with(tiny_folder("llama"), tmp_path, file, **fields))
 
 
 @pytest.mark.parametrize("file", ["config.json", f"{FILE}.index.json", "tokenizer_config.json"])

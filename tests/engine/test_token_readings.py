@@ -81,7 +81,7 @@ def by_torch(folder: Path, ids: Sequence[int], query: str) -> list[tuple[str, st
     return [(first[a], second[b]) for a, b in zip(levels.tolist(), named.tolist(), strict=True)]
 
 
-def said(found: Sequence[TokenJudgement]) -> list[tuple[str, str]]:
+def levels_and_categories(found: Sequence[TokenJudgement]) -> list[tuple[str, str]]:
     return [(one.level, one.category) for one in found]
 
 
@@ -111,12 +111,12 @@ async def test_every_token_is_judged_as_torch_does_in_every_cut(
     try:
         for sizes in (lambda: 1, lambda: 60, lambda: chance.randint(1, 30)):
             found = await in_pieces(engine, ids, sizes)
-            assert said(found) == expected
+            assert levels_and_categories(found) == expected
             assert all(1 / 3 < one.probability <= 1 for one in found)
         reading = engine.open_reading("guard", "t")
         asked = await reading.judge(ids[:40], 40, asked=True)
-        assert said(asked) == by_torch(folder, ids[:40], "query_")
-        assert said(await reading.judge(ids[40:], 7)) == expected[-7:]
+        assert levels_and_categories(asked) == by_torch(folder, ids[:40], "query_")
+        assert levels_and_categories(await reading.judge(ids[40:], 7)) == expected[-7:]
     finally:
         await engine.close()
 
@@ -131,7 +131,7 @@ async def test_texts_judged_together_are_judged_as_alone_also_where_blocks_run_o
     try:
         readers = [in_pieces(engine, ids, lambda: 5, f"tenant-{at % 3}") for at, ids in enumerate(texts)]
         found = await asyncio.gather(*readers)
-        assert [said(one) for one in found] == [by_torch(folder, ids, "") for ids in texts]
+        assert [levels_and_categories(one) for one in found] == [by_torch(folder, ids, "") for ids in texts]
         gc.collect()
         pool = engine._registry.cores[0].scheduler.pool
         await asyncio.to_thread(until, lambda: pool.free_count == 8)
@@ -277,8 +277,8 @@ async def test_a_text_whose_numbers_are_none_fails_alone(
         good = asyncio.ensure_future(in_pieces(engine, ids, lambda: 3))
         with pytest.raises(GenerationFailed, match="NaN"):
             await in_pieces(engine, [5, 6, poisoned, 7], lambda: 4)
-        assert said(await good) == by_torch(folder, ids, "")
-        assert said(await in_pieces(engine, ids, lambda: 9)) == by_torch(folder, ids, "")
+        assert levels_and_categories(await good) == by_torch(folder, ids, "")
+        assert levels_and_categories(await in_pieces(engine, ids, lambda: 9)) == by_torch(folder, ids, "")
     finally:
         await engine.close()
 
@@ -305,7 +305,7 @@ async def test_a_pass_that_raises_ends_the_text_that_it_raises_for(
         )
         good, bad = await both
         assert not isinstance(good, BaseException)
-        assert said(good) == by_torch(folder, ids, "")
+        assert levels_and_categories(good) == by_torch(folder, ids, "")
         assert isinstance(bad, GenerationFailed)
     finally:
         await engine.close()
@@ -362,7 +362,7 @@ async def test_a_text_goes_on_where_its_guard_gets_another_core_and_not_another_
         engine._worker.adopt(made)
         engine._registry.exchange(old, made)  # as once its loops are compiled
         found += await reading.judge(ids[30:], 20)
-        assert said(found) == expected
+        assert levels_and_categories(found) == expected
         await engine.add_model(ModelSettings(path=str(folder), name="guard"), replace=True)
         with pytest.raises(GenerationFailed, match="replaced"):
             await reading.judge([1], 1)

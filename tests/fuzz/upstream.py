@@ -297,7 +297,7 @@ def served(seed: int, app: TestApp, server: ScriptedServer) -> str:
     server._acts[:] = [acts(found)]
     try:
         answer = app.client.post("/v1/chat/completions", json=_body(found.request))
-        outcome = _told(found.request, answer)
+        outcome = _outcome(found.request, answer)
         alive = app.client.get("/healthz").status_code == 200
     except httpx.HTTPError as error:
         return f"FINDING through HTTP: {type(error).__name__}"
@@ -327,7 +327,7 @@ def _body(request: Request) -> dict[str, Any]:
     return body
 
 
-def _told(request: Request, answer: httpx.Response) -> str:
+def _outcome(request: Request, answer: httpx.Response) -> str:
     if answer.status_code not in (200, 400, 502):
         raise Finding(f"status {answer.status_code}: {answer.text[:200]}")
     if '"code":"' in answer.text and '"upstream_failed"' in answer.text:

@@ -37,7 +37,7 @@ class Wire:
         return f"the transport's own {name}"
 
 
-def told(do: Callable[[CoalescedTransport], Any], turns: int = 2) -> list[bytes]:
+def sent_within(do: Callable[[CoalescedTransport], Any], turns: int = 2) -> list[bytes]:
     async def run() -> list[bytes]:
         wire = Wire()
         do(CoalescedTransport(wire, asyncio.get_running_loop()))  # type: ignore[arg-type]
@@ -57,22 +57,22 @@ def write(*parts: bytes) -> Callable[[CoalescedTransport], None]:
 
 
 def test_a_head_leaves_together_with_what_follows_it() -> None:
-    assert told(write(b"HTTP/1.1 200 OK\r\n\r\n", b"{}"), turns=0) == [b"HTTP/1.1 200 OK\r\n\r\n{}"]
+    assert sent_within(write(b"HTTP/1.1 200 OK\r\n\r\n", b"{}"), turns=0) == [b"HTTP/1.1 200 OK\r\n\r\n{}"]
 
 
 def test_a_head_alone_leaves_with_the_turn() -> None:
-    assert told(write(b"HTTP/1.1 200 OK\r\n\r\n"), turns=0) == []
-    assert told(write(b"HTTP/1.1 200 OK\r\n\r\n")) == [b"HTTP/1.1 200 OK\r\n\r\n"]
+    assert sent_within(write(b"HTTP/1.1 200 OK\r\n\r\n"), turns=0) == []
+    assert sent_within(write(b"HTTP/1.1 200 OK\r\n\r\n")) == [b"HTTP/1.1 200 OK\r\n\r\n"]
 
 
 def test_the_first_bytes_of_a_turn_leave_at_once() -> None:
-    assert told(write(b"a"), turns=0) == [b"a"]
+    assert sent_within(write(b"a"), turns=0) == [b"a"]
 
 
 @pytest.mark.usefixtures("patient")
 def test_what_follows_in_the_same_turn_leaves_together() -> None:
-    assert told(write(b"a", b"b", b"c", b"d")) == [b"a", b"bcd"]
-    assert told(write(b"HTTP/1.1 200 OK\r\n\r\n", b"a", b"b", b"c")) == [b"HTTP/1.1 200 OK\r\n\r\na", b"bc"]
+    assert sent_within(write(b"a", b"b", b"c", b"d")) == [b"a", b"bcd"]
+    assert sent_within(write(b"HTTP/1.1 200 OK\r\n\r\n", b"a", b"b", b"c")) == [b"HTTP/1.1 200 OK\r\n\r\na", b"bc"]
 
 
 def test_a_later_turn_begins_anew() -> None:
@@ -89,7 +89,7 @@ def test_a_later_turn_begins_anew() -> None:
 
 @pytest.mark.usefixtures("patient")
 def test_no_more_waits_than_flow_control_may_not_see() -> None:
-    sent = told(write(b"a", *[b"x" * 10_000] * 20), turns=0)
+    sent = sent_within(write(b"a", *[b"x" * 10_000] * 20), turns=0)
     assert sent[0] == b"a"
     assert all(len(part) <= 70_000 for part in sent)
     assert 200_000 - sum(map(len, sent[1:])) < MOST
@@ -101,7 +101,7 @@ def test_a_turn_that_lasts_does_not_keep_what_waits() -> None:
             corked.write(part)
             time.sleep(2 * PATIENCE_S)
 
-    assert told(slowly, turns=0) == [b"a", b"bc"]
+    assert sent_within(slowly, turns=0) == [b"a", b"bc"]
 
 
 def test_closing_sends_what_waits() -> None:
@@ -109,10 +109,10 @@ def test_closing_sends_what_waits() -> None:
         write(b"HTTP/1.1 400 Bad Request\r\n\r\n")(corked)
         corked.close()
 
-    assert told(close, turns=0) == [b"HTTP/1.1 400 Bad Request\r\n\r\n"]
+    assert sent_within(close, turns=0) == [b"HTTP/1.1 400 Bad Request\r\n\r\n"]
 
 
 def test_everything_else_is_the_transports_own() -> None:
     found: list[str] = []
-    told(lambda corked: found.append(corked.get_extra_info("peername")))
+    sent_within(lambda corked: found.append(corked.get_extra_info("peername")))
     assert found == ["the transport's own peername"]

@@ -65,7 +65,7 @@ def rows(document: str, head: str) -> dict[str, str]:
     return found
 
 
-def told(text: str) -> Any:
+def parse_default(text: str) -> Any:
     """Read a default as a document writes it; None where it is words."""
     plain = text.strip("`")
     if plain in ("true", "false"):
@@ -115,7 +115,7 @@ def test_every_setting_is_documented_with_its_default(document: str, head: str, 
     documented = rows(document, head)
     assert set(documented) == {field.name for field in dataclasses.fields(kind)}
     for field in dataclasses.fields(kind):
-        default, said = field.default, told(documented[field.name])
+        default, said = field.default, parse_default(documented[field.name])
         if said is not None and isinstance(default, bool | int | float | str) and default != "":
             assert said == default, f"{document}: {field.name} is {default!r}, not {documented[field.name]}"
 

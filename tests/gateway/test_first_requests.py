@@ -25,7 +25,7 @@ def app() -> Iterator[TestApp]:
         yield found
 
 
-def told(app: TestApp, dialect: str, fields: Mapping[str, Any]) -> str:
+def error_message(app: TestApp, dialect: str, fields: Mapping[str, Any]) -> str:
     path, body = BODIES[dialect]
     answer = app.client.post(path, json={"model": "scripted", **body, **fields})
     assert answer.status_code == 400, answer.text
@@ -55,12 +55,12 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("fields", "words"), WRONG)
 def test_a_wrong_value_is_told_beside_what_it_should_be(app: TestApp, fields: dict[str, Any], words: str) -> None:
-    assert words in told(app, "chat", fields)
+    assert words in error_message(app, "chat", fields)
 
 
 @pytest.mark.parametrize("dialect", OWN_NAMES)
 def test_a_name_of_another_dialect_is_told_the_own_one(app: TestApp, dialect: str) -> None:
     for name, own in OWN_NAMES[dialect].items():
-        found = told(app, dialect, {name: "text" if "format" not in name else {"type": "json_object"}})
+        found = error_message(app, dialect, {name: "text" if "format" not in name else {"type": "json_object"}})
         assert f"`{name}`" in found
         assert f"send `{own}`" in found or f"did you mean `{own}`" in found, found

@@ -108,7 +108,7 @@ def scored(text: str) -> Any:
     return {"results": [{"flagged": bad, "categories": dict.fromkeys(scores, False), "category_scores": scores}]}
 
 
-def said(text: str) -> Any:
+def completion(text: str) -> Any:
     return {"choices": [{"message": {"role": "assistant", "content": text}}]}
 
 
@@ -117,7 +117,7 @@ async def test_a_guard_behind_an_address_stops_an_answer_where_it_turns_bad(form
     def answer(request: web.Request, body: dict[str, Any]) -> Any:
         if form == "moderations":
             return scored(body["input"])
-        return said(ANSWERS[form]["poison" in body["messages"][-1]["content"]])
+        return completion(ANSWERS[form]["poison" in body["messages"][-1]["content"]])
 
     text = FINE + BAD + FINE
     async with served(answer) as (url, asked), started(built("guard-service", url=url, form=form, model="g")) as rail:
@@ -194,7 +194,7 @@ async def test_what_is_no_judgement_closes_the_request_and_only_that_one(how: st
 
 @pytest.mark.parametrize("nonsense", ["", "I think it is fine.", "safely", None, ["safe"], "S1\nunsafe"])
 async def test_an_answer_in_no_form_of_the_guard_is_no_judgement(nonsense: Any) -> None:
-    async with served(lambda request, body: said(nonsense)) as (url, _):
+    async with served(lambda request, body: completion(nonsense)) as (url, _):
         rail = built("guard-service", url=url, form="llama_guard", model="g")
         async with started(rail):
             with pytest.raises(StageFailed):
@@ -205,7 +205,7 @@ async def test_severity_and_category_decide_by_limits_of_their_own() -> None:
     """What Qwen3Guard calls controversial scores 0.6, unsafe 1."""
 
     def answer(request: web.Request, body: dict[str, Any]) -> Any:
-        return said("Safety: Controversial\nCategories: Politically Sensitive Topics, PII")
+        return completion("Safety: Controversial\nCategories: Politically Sensitive Topics, PII")
 
     async with served(answer) as (url, _):
         table = {"url": url, "form": "qwen3_guard", "model": "g", "block": 0.5}

@@ -15,7 +15,7 @@ from sluicegate.gateway.telemetry.logs import JsonFormatter
 from sluicegate.gateway.testing import TestApp
 
 
-def said(message: str, *arguments: object, error: BaseException | None = None, **extra: Any) -> str:
+def format_line(message: str, *arguments: object, error: BaseException | None = None, **extra: Any) -> str:
     record = logging.LogRecord("sluicegate.x", logging.ERROR, "f", 1, message, arguments, None)
     if error is not None:
         try:
@@ -30,7 +30,7 @@ def said(message: str, *arguments: object, error: BaseException | None = None, *
 @given(st.text(), st.dictionaries(st.text(), st.one_of(st.text(), st.integers(), st.none())))
 def test_whatever_is_said_is_one_object_on_one_line(text: str, facts: dict[str, Any]) -> None:
     """No text of a caller can begin a line of its own, and no fact can pass for the level or the time."""
-    line = said("%s", text, facts=facts)
+    line = format_line("%s", text, facts=facts)
     assert "\n" not in line
     assert "\r" not in line
     found = json.loads(line)
@@ -41,7 +41,7 @@ def test_whatever_is_said_is_one_object_on_one_line(text: str, facts: dict[str, 
 
 
 def test_what_was_raised_is_named_with_its_trace() -> None:
-    found = json.loads(said("broke", error=ValueError("two\nlines")))
+    found = json.loads(format_line("broke", error=ValueError("two\nlines")))
     assert found["error"]["type"] == "ValueError"
     assert "two\nlines" in found["error"]["trace"]
 

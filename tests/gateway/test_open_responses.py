@@ -25,21 +25,21 @@ TIDES: dict[str, Any] = {
 }
 
 
-def said(role: str, text: str) -> dict[str, Any]:
+def message(role: str, text: str) -> dict[str, Any]:
     return {"type": "message", "role": role, "content": text}
 
 
 CASES: dict[str, dict[str, Any]] = {
-    "a text": {"input": [said("user", "Name three harbours.")]},
-    "a system's message": {"input": [said("system", "You are a harbour master."), said("user", "Who are you?")]},
+    "a text": {"input": [message("user", "Name three harbours.")]},
+    "a system's message": {"input": [message("system", "You are a harbour master."), message("user", "Who are you?")]},
     "turns": {
         "input": [
-            said("user", "I sail the Freja."),
-            said("assistant", "A fine ship."),
-            said("user", "What do I sail?"),
+            message("user", "I sail the Freja."),
+            message("assistant", "A fine ship."),
+            message("user", "What do I sail?"),
         ]
     },
-    "a call": {"input": [said("user", "When is high tide in Aarhus?")], "tools": [TIDES], "tool_choice": "required"},
+    "a call": {"input": [message("user", "When is high tide in Aarhus?")], "tools": [TIDES], "tool_choice": "required"},
     "settings": {
         "input": "Name one harbour.",
         "instructions": "Be brief.",

@@ -51,7 +51,7 @@ def ask(app: TestApp, key: str = "sees", text: str = f"I am {MAIL}, {PHONE}", **
     return answer
 
 
-def said(answer: httpx.Response) -> str:
+def content_of(answer: httpx.Response) -> str:
     return str(answer.json()["choices"][0]["message"]["content"])
 
 
@@ -61,7 +61,7 @@ def streamed(answer: httpx.Response) -> str:
 
 
 def test_the_model_sees_placeholders_and_the_caller_values(app: TestApp) -> None:
-    assert said(ask(app)) == f"Write to {MAIL} and {PHONE}."
+    assert content_of(ask(app)) == f"Write to {MAIL} and {PHONE}."
     assert MAIL not in app.model.jobs[0].prompt.text
     assert PHONE not in app.model.jobs[0].prompt.text
 
@@ -73,18 +73,18 @@ def test_streams_too_whatever_the_pieces(app: TestApp) -> None:
 def test_without_the_scope_the_placeholders_stay(app: TestApp) -> None:
     for stream in (False, True):
         answer = ask(app, "blind", stream=stream)
-        text = streamed(answer) if stream else said(answer)
+        text = streamed(answer) if stream else content_of(answer)
         assert MAIL not in text
         assert len(PLACEHOLDER.findall(text)) == 2
 
 
 def test_what_is_cached_and_recorded_holds_no_value(app: TestApp) -> None:
     """The second caller gets the first one's answer from the cache, and sees placeholders."""
-    assert MAIL in said(ask(app, "sees"))
+    assert MAIL in content_of(ask(app, "sees"))
     again = ask(app, "blind")
     assert again.headers["x-sluicegate-cache"] == "hit"
-    assert MAIL not in said(again)
-    assert MAIL in said(ask(app, "sees")), "from the cache as well"
+    assert MAIL not in content_of(again)
+    assert MAIL in content_of(ask(app, "sees")), "from the cache as well"
     for outcome in app.outcomes:
         assert MAIL not in outcome.answers[0].text
         assert MAIL not in outcome.request.messages[0].content
@@ -113,7 +113,7 @@ def test_a_structured_answer_is_restored_as_json() -> None:
         return ['{"to": "', PLACEHOLDER.findall(job.prompt.text)[0], '"}']
 
     with gateway(script) as app:
-        assert json.loads(said(ask(app, response_format=asked))) == {"to": MAIL}
+        assert json.loads(content_of(ask(app, response_format=asked))) == {"to": MAIL}
         assert json.loads(streamed(ask(app, response_format=asked, stream=True))) == {"to": MAIL}
 
 

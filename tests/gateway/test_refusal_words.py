@@ -27,7 +27,7 @@ FOUND = ("codename", "nightjar", "ticketlabel", "OPS", "email", "ada@", "aws", "
 """Words of which none is the caller's to read: labels, and what was found."""
 
 
-def told(reply: AppReply) -> str:
+def refusal_text(reply: AppReply) -> str:
     """Return every sentence that the caller gets."""
     message = (reply.body.get("choices") or [{}])[0].get("message", {})
     return " ".join([(reply.error or {}).get("message", ""), message.get("refusal") or ""])
@@ -46,8 +46,8 @@ def test_a_refused_request_says_which_check_and_where(name: str) -> None:
         reply = app.ask(text, stream=False)
         assert reply.error is not None
         assert reply.error["code"] == "content_filter"
-        check(name, told(reply))
-        assert "messages[0]" in told(reply)
+        check(name, refusal_text(reply))
+        assert "messages[0]" in refusal_text(reply)
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -56,7 +56,7 @@ def test_a_stopped_answer_says_which_check(name: str) -> None:
     with TestApp(pipeline={"moderate": [name]}, stages={"moderate": {name: table}}, script=[text]) as app:
         reply = app.ask(stream=False)
         assert reply.finish_reason == "content_filter"
-        check(name, told(reply))
+        check(name, refusal_text(reply))
         streamed = app.ask()
         assert streamed.finish_reason == "content_filter"
         assert not re.search(r"0\.\d", json.dumps(streamed.body.get("choices", [])))

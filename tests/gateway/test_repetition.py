@@ -137,12 +137,12 @@ def test_every_dialect_says_so_in_its_own_words(looping: Any, path: str) -> None
     body = {"model": "noise", "sluicegate": ours, **WIRES[path]}
     found = httpx.post(f"{looping.url}{path}", json=body, timeout=60).json()
     assert found["sluicegate"] == {"ended_by_repetition": [0]}
-    text, ended = said(found)
+    text, ended = text_and_end(found)
     assert jsonschema_rs.is_valid(MANY, json.loads(text))
     assert ended in ("length", "max_tokens", "incomplete")
 
 
-def said(body: Any) -> tuple[str, str]:
+def text_and_end(body: Any) -> tuple[str, str]:
     """Return the text of an answer and how it ended, in any dialect."""
     if "choices" in body:
         (choice,) = body["choices"]

@@ -60,12 +60,12 @@ OURS: Mapping[str, Any] = {
 NEEDS = {"variables": {"template": "t@1"}, "context_tokens": {"context": [{"text": "a fact"}]}}
 
 
-def said(path: str) -> dict[str, Status | None]:
+def statuses(path: str) -> dict[str, Status | None]:
     """Name -> what the table says of it at the top of a body of this dialect."""
     return {name: row.support.of(NAMED[path]) for name, row in rows_of(NAMED[path]).items() if name.isidentifier()}
 
 
-def said_of_ours(path: str, name: str) -> Status | None:
+def status_of_own_field(path: str, name: str) -> Status | None:
     return rows_of(NAMED[path])[f"sluicegate.{name}"].support.of(NAMED[path])
 
 
@@ -116,7 +116,7 @@ def test_the_examples_name_every_option_of_ours() -> None:
 def test_each_of_our_options_reaches_the_pipeline_or_is_refused_by_name(app: TestApp, path: str, name: str) -> None:
     before = len(app.outcomes)
     answer = app.client.post(path, json=body(path, name))
-    if said_of_ours(path, name) == "refused":
+    if status_of_own_field(path, name) == "refused":
         assert answer.status_code == 400, answer.text
         assert param(answer.json()) in (f"sluicegate.{name}", f"sluicegate.{next(iter(NEEDS.get(name, {'': 0})))}")
     else:
@@ -151,7 +151,7 @@ def test_a_batch_line_is_heeded_as_a_request_is(app: TestApp, path: str) -> None
     rows = ran_as_batch(app, path, lines)
     assert set(rows) == set(asked)
     for name in OURS:
-        refused = said_of_ours(path, name) == "refused"
+        refused = status_of_own_field(path, name) == "refused"
         assert rows[name]["status_code"] == (400 if refused else 200), rows[name]
     assert rows["unknown"]["body"]["sluicegate"]["ignored"] == ["flavour"]
     assert rows["stream"]["body"]["error"]["param"] == "stream"
@@ -177,7 +177,7 @@ def ran_as_batch(app: TestApp, path: str, lines: list[dict[str, Any]]) -> dict[s
 def test_fields_of_other_dialects_are_refused_or_told(app: TestApp, path: str) -> None:
     """Whatever the table says: the dialect's own are served, `refused` names the field, `reported` is in body and
     header."""
-    for name, status in said(path).items():
+    for name, status in statuses(path).items():
         if status == "served":
             assert name in MODELS[path].model_fields
             continue
@@ -202,7 +202,7 @@ def test_every_field_that_openai_knows_is_heeded_refused_or_told(app: TestApp, p
     """Those of the client that is installed, so that new ones are seen too."""
     names = {name for base in params.__mro__ for name in getattr(base, "__annotations__", {})}
     assert len(names) > 15
-    assert names <= set(said(path)), "the table of fields misses what the client knows"
+    assert names <= set(statuses(path)), "the table of fields misses what the client knows"
     for name in names - set(MODELS[path].model_fields):
         answer = app.client.post(path, json={**BODIES[path], name: {"odd": 1}})
         if answer.status_code == 200:

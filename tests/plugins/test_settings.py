@@ -39,7 +39,7 @@ class Example:
             raise ValueError("threads is above 8, which needs labels; name some or lower it")
 
 
-def told(table: object, where: str = "stages.moderate.example") -> str:
+def error_message(table: object, where: str = "stages.moderate.example") -> str:
     with pytest.raises(ConfigurationError) as caught:
         read_settings(Example, table, where)
     return caught.value.message
@@ -99,7 +99,7 @@ def test_none_is_the_absence_of_an_optional_value() -> None:
 )
 def test_a_wrong_setting_is_named_with_what_is_expected(change: Mapping[str, Any], message: str) -> None:
     """Where, what is expected, what was found."""
-    assert told({"name": "a", **change}).startswith(f"[stages.moderate.example] {message}")
+    assert error_message({"name": "a", **change}).startswith(f"[stages.moderate.example] {message}")
 
 
 @pytest.mark.parametrize(
@@ -114,21 +114,21 @@ def test_a_wrong_setting_is_named_with_what_is_expected(change: Mapping[str, Any
     ],
 )
 def test_a_table_below_is_named_by_its_path(change: Mapping[str, Any], message: str) -> None:
-    assert told({"name": "a", **change}, "x").startswith(message)
+    assert error_message({"name": "a", **change}, "x").startswith(message)
 
 
 def test_a_required_setting_must_be_there() -> None:
-    assert told({}, "x").startswith("[x] needs 'name'; valid names: name, score")
-    assert told([], "x") == "[x] must be a table, found []"
+    assert error_message({}, "x").startswith("[x] needs 'name'; valid names: name, score")
+    assert error_message([], "x") == "[x] must be a table, found []"
 
 
 def test_the_top_of_the_configuration_has_a_name_in_words() -> None:
-    assert told({"nam": "b"}, "").startswith("the configuration has no 'nam'; did you mean 'name'?")
-    assert told({"name": 1}, "").startswith("name must be a string")
+    assert error_message({"nam": "b"}, "").startswith("the configuration has no 'nam'; did you mean 'name'?")
+    assert error_message({"name": 1}, "").startswith("name must be a string")
 
 
 def test_a_long_value_is_not_repeated_whole() -> None:
-    assert len(told({"name": "a", "score": "x" * 10_000})) < 400
+    assert len(error_message({"name": "a", "score": "x" * 10_000})) < 400
 
 
 def test_a_stage_words_its_own_rules_alike() -> None:

@@ -38,7 +38,7 @@ RAIL_POLICIES = (
 )
 
 
-def told(step: Any) -> dict[str, Any]:
+def fields_set(step: Any) -> dict[str, Any]:
     """Return what a step says, without what it does not."""
     return {name: value for name, value in asdict(step).items() if value not in ("", None, (), [])}
 
@@ -119,8 +119,8 @@ def drawn(seed: int) -> dict[str, Any]:
     while text and window.blocked is None:
         size = chance.choice((1, 2, 3, 7, 24))
         piece, text = text[:size], text[size:]
-        steps.append([piece, told(window.feed(piece)), window.held])
-    steps.append(["", told(window.close(cut=chance.random() < 0.5)), window.held])
+        steps.append([piece, fields_set(window.feed(piece)), window.held])
+    steps.append(["", fields_set(window.close(cut=chance.random() < 0.5)), window.held])
     return {"steps": steps, "blocked": window.blocked, "irreplaceable": window.irreplaceable}
 
 
@@ -177,8 +177,8 @@ def of_json(text: str, rails: list[OutputRail], size: int, **named: Any) -> dict
     steps = []
     while text and window.blocked is None:
         piece, text = text[:size], text[size:]
-        steps.append([told(window.feed(piece)), window.held, window.is_whole])
-    end = told(window.close(cut=size == 3))
+        steps.append([fields_set(window.feed(piece)), window.held, window.is_whole])
+    end = fields_set(window.close(cut=size == 3))
     return {"steps": steps, "end": end, "blocked": window.blocked, "irreplaceable": window.irreplaceable}
 
 

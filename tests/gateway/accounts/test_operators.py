@@ -35,23 +35,23 @@ def ask(gateway: TestApp, secret: str, **fields: Any) -> Any:
     return gateway.client.post("/v1/chat/completions", json=body, headers=headers)
 
 
-def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def run_keys(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     assert main(["keys", *arguments]) == 0
     return capsys.readouterr().out
 
 
 def test_the_life_of_a_key_on_the_command_line(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    secret = said(capsys, "create", "a", "--team", "blue", "--models", "scripted", "--concurrency", "3").strip()
-    [listed] = [json.loads(line) for line in said(capsys, "list", "--json").splitlines()]
+    secret = run_keys(capsys, "create", "a", "--team", "blue", "--models", "scripted", "--concurrency", "3").strip()
+    [listed] = [json.loads(line) for line in run_keys(capsys, "list", "--json").splitlines()]
     assert (listed["id"], listed["state"], listed["limits"]) == ("a", "active", {"concurrency": 3})
     assert secret not in path.read_bytes().decode("latin-1")
-    rotated = said(capsys, "rotate", "a").strip()
+    rotated = run_keys(capsys, "rotate", "a").strip()
     with app(path) as gateway:
         assert ask(gateway, secret).status_code == ask(gateway, rotated).status_code == 200
-    said(capsys, "revoke", "a")
+    run_keys(capsys, "revoke", "a")
     with app(path) as gateway:
         assert ask(gateway, rotated).status_code == 401
-    [row] = list(csv.DictReader(io.StringIO(said(capsys, "usage", "--by", "key_id,team,model", "--format", "csv"))))
+    [row] = list(csv.DictReader(io.StringIO(run_keys(capsys, "usage", "--by", "key_id,team,model", "--format", "csv"))))
     assert (row["key_id"], row["team"], row["requests"]) == ("a", "blue", "2")
     assert float(row["cost"]) > 0
 
