@@ -31,6 +31,7 @@ _TOKEN = re.compile(
       | (?P<mark> \.\. | [?](?![a-z_]) | [!?]{1,2}(?=[_a-z]) | [:|()\[\]*+~.,] )""",
     re.VERBOSE,
 )
+_COUNTS: dict[str, tuple[int, int | None]] = {"?": (0, 1), "*": (0, None), "+": (1, None)}
 _DEEPEST = 40
 _LONGEST_REPEAT = 50
 """Longer ones Lark cuts into rules."""
@@ -193,14 +194,9 @@ class _Statements:
 
     def _item(self, depth: int) -> GrammarPart:
         tokens = self._tokens
-        for opening, closing in (("(", ")"), ("[", "]")):
-            if tokens.takes(opening):
-                inner = self._alternatives(depth + 1)
-                if not tokens.takes(closing):
-                    raise Unread
-                self.strict |= opening == "["
-                return inner if opening == "(" else GrammarPart("maybe", (inner,))
         kind = tokens.kind
+        if kind == "mark":
+            return self._group(depth)
         text = tokens.take(kind)
         if kind == "string" and tokens.takes(".."):
             return GrammarPart(
@@ -208,11 +204,23 @@ class _Statements:
             )
         return GrammarPart("name" if kind in ("rule", "terminal") else kind, text=text)
 
+    def _group(self, depth: int) -> GrammarPart:
+        tokens = self._tokens
+        opening = tokens.take("mark")
+        inner = self._alternatives(depth + 1)
+        if not tokens.takes(")" if opening == "(" else "]"):
+            raise Unread
+        self.strict |= opening == "["
+        return inner if opening == "(" else GrammarPart("maybe", (inner,))
+
     def _repeated(self, item: GrammarPart) -> GrammarPart:
         tokens = self._tokens
-        for mark, low, high in (("?", 0, 1), ("*", 0, None), ("+", 1, None)):
-            if tokens.takes(mark):
-                return GrammarPart("repeated", (item,), "", low, high)
+        if tokens.kind != "mark":
+            return item
+        counts = _COUNTS.get(tokens.text)
+        if counts is not None:
+            tokens.take("mark")
+            return GrammarPart("repeated", (item,), "", *counts)
         if not tokens.takes("~"):
             return item
         low = most = int(tokens.take("number"))

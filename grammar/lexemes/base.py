@@ -81,7 +81,8 @@ class DfaLexeme:
         elif quoted:
             self.table = _closed(dfa)
         else:
-            self.table = np.array(dfa.transitions)  # a copy: read-only arrays would make compiled loops compile again
+            # its own: read-only arrays would make compiled loops compile again
+            self.table = dfa.dense() if general else np.array(dfa.transitions)
         self.quoted = self.is_string = quoted
         size = self.table.shape[0]
         self.final = size - 1 if quoted else -1 if general else _last_state(dfa)

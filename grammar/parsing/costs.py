@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 
-from sluicegate.grammar.budget.meter import tick
+import numpy as np
+
+from sluicegate.grammar.budget.meter import look, tick
+from sluicegate.grammar.parsing.following import least_sizes
 from sluicegate.grammar.parsing.frames import ParseFrame, ParseFrames
 from sluicegate.grammar.parsing.symbols import Suffix, Symbols
 
@@ -14,45 +17,21 @@ _KEPT = 50_000
 _MOST_FRAMES = 200_000
 
 
-def settled(symbols: Symbols, sizes: Mapping[int, int]) -> dict[int, int]:
-    """Return the least bytes of each symbol that can be finished. `sizes`: those of terminals; others never end.
-
-    The cheapest are settled first, once all symbols of a rule are known (Knuth, 1977)."""
-    found = dict(sizes)
-    rules = list(symbols.rules.rows())
-    missing: list[int] = []
-    users: dict[int, list[int]] = {}
-    queue: list[tuple[int, int]] = []
-    for number, (_, expansion) in enumerate(rules):
-        unknown = {symbol for symbol in expansion if symbol not in found}
-        missing.append(len(unknown))
-        for symbol in unknown:
-            users.setdefault(symbol, []).append(number)
-        if not unknown:
-            queue.append((_sum(found, expansion), number))
-    heapify(queue)
-    while queue:
-        tick()
-        cost, number = heappop(queue)
-        symbol = rules[number][0]
-        if symbol in found:
-            continue
-        found[symbol] = cost
-        for user in users.get(symbol, ()):
-            missing[user] -= 1
-            if not missing[user]:
-                heappush(queue, (_sum(found, rules[user][1]), user))
-    return found
-
-
-def _sum(sizes: Mapping[int, int], expansion: tuple[int, ...]) -> int:
-    return min(sum(sizes[symbol] for symbol in expansion), NEVER)
+def settled(symbols: Symbols, sizes: Mapping[int, int]) -> list[int]:
+    """Return the least bytes of each symbol, `NEVER` for those that cannot be finished. `sizes`: those of terminals."""
+    rules = symbols.rules
+    found = np.full(symbols.size, NEVER, np.int64)
+    found[list(sizes)] = list(sizes.values())
+    look()
+    least_sizes(found, rules.origins, rules.first, rules.symbols)
+    least: list[int] = found.tolist()
+    return least
 
 
 class ParseCosts:
     """Costs in bytes of rests of rules and of frames. `sizes`: those of symbols, see `settled`."""
 
-    def __init__(self, symbols: Symbols, sizes: Mapping[int, int]) -> None:
+    def __init__(self, symbols: Symbols, sizes: list[int]) -> None:
         self._symbols = symbols
         self._sizes = sizes
         self._suffixes: list[int] = [0]
@@ -64,7 +43,7 @@ class ParseCosts:
         while len(self._suffixes) <= suffix:
             next_one = len(self._suffixes)
             tail = self._suffixes[symbols.tails[next_one]]
-            self._suffixes.append(min(self._sizes.get(symbols.heads[next_one], NEVER) + tail, NEVER))
+            self._suffixes.append(min(self._sizes[symbols.heads[next_one]] + tail, NEVER))
         return self._suffixes[suffix]
 
     def of_frame(self, frames: ParseFrames, frame: ParseFrame) -> int:

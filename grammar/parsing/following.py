@@ -1,5 +1,5 @@
-"""Compiled loops over numbered rules and lexemes: which names may be empty, which terminals may follow which, and which
-read the same twice in a row as once."""
+"""Compiled loops over numbered rules and lexemes: which names may be empty, how many bytes each takes at least, which
+terminals may follow which, and which read the same twice in a row as once."""
 
 from __future__ import annotations
 
@@ -48,6 +48,79 @@ def nullable_of(size, origins, first, symbols):  # type: ignore[no-untyped-def]
                 pending[top] = origins[rule]
                 top += 1
     return found
+
+
+@kernel(python=True)
+def _raised(heap, top, costs, rule):  # type: ignore[no-untyped-def]
+    """Put a rule into a heap of `top` rules; return how many there are."""
+    place = top + 1
+    while place > 1 and costs[heap[place >> 1]] > costs[rule]:
+        heap[place] = heap[place >> 1]
+        place >>= 1
+    heap[place] = rule
+    return top + 1
+
+
+@kernel(python=True)
+def _lowered(heap, top, costs):  # type: ignore[no-untyped-def]
+    """Take the first rule from a heap of `top` rules; return how many are left."""
+    moved = heap[top]
+    place = 1
+    while 2 * place < top:
+        below = 2 * place
+        if below + 1 < top and costs[heap[below + 1]] < costs[heap[below]]:
+            below += 1
+        if costs[heap[below]] >= costs[moved]:
+            break
+        heap[place] = heap[below]
+        place = below
+    heap[place] = moved
+    return top - 1
+
+
+@kernel("(int64[::1], int32[::1], int32[::1], int32[::1])", python=True)
+def least_sizes(sizes, origins, first, symbols):  # type: ignore[no-untyped-def]
+    """Lower `sizes` int64[N], bytes by symbol, to the least that each takes; a size no smaller than `sizes.max()` means
+    that it cannot be finished. On entry: those of terminals, the others at that maximum.
+
+    The cheapest are settled first, once all symbols of a rule are known (Knuth, 1977).
+    """
+    never = sizes.max()
+    count = origins.size
+    begins = np.zeros(sizes.size + 1, np.int64)
+    for k in range(symbols.size):
+        begins[symbols[k] + 1] += 1
+    for i in range(sizes.size):
+        begins[i + 1] += begins[i]
+    at = begins.copy()
+    users = np.empty(symbols.size, np.int32)
+    missing = np.zeros(count, np.int32)
+    costs = np.zeros(count, np.int64)
+    heap = np.empty(count + 1, np.int32)  # rules by cost, from place 1 on
+    top = 0
+    for rule in range(count):
+        for k in range(first[rule], first[rule + 1]):
+            users[at[symbols[k]]] = rule
+            at[symbols[k]] += 1
+            if sizes[symbols[k]] < never:
+                costs[rule] += sizes[symbols[k]]
+            else:
+                missing[rule] += 1
+        if missing[rule] == 0:
+            top = _raised(heap, top, costs, rule)
+    while top:
+        rule = heap[1]
+        top = _lowered(heap, top, costs)
+        symbol = origins[rule]
+        if sizes[symbol] < never or costs[rule] >= never:
+            continue
+        sizes[symbol] = costs[rule]
+        for k in range(begins[symbol], begins[symbol + 1]):
+            user = users[k]
+            costs[user] = min(costs[user] + sizes[symbol], never)
+            missing[user] -= 1
+            if missing[user] == 0:
+                top = _raised(heap, top, costs, user)
 
 
 @kernel(python=True)

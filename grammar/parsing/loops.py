@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluicegate.grammar.parsing.following import closed_of, followers_of, nullable_of
+from sluicegate.grammar.parsing.following import closed_of, followers_of, least_sizes, nullable_of
 from sluicegate.grammar.parsing.gathering import gather
 from sluicegate.grammar.parsing.kernels import walk_known
 from sluicegate.grammar.parsing.rewriting.subsets import add_network, group_alike
@@ -10,7 +10,14 @@ from sluicegate.grammar.parsing.walks import moved, settle, slot_of
 from sluicegate.plugins.compiled.compile_mode import COMPILE_MODE
 from sluicegate.plugins.compiled.kernels import Kernel
 
-NETWORK_KERNELS: tuple[Kernel, ...] = (add_network, group_alike, nullable_of, followers_of, closed_of)
+NETWORK_KERNELS: tuple[Kernel, ...] = (
+    add_network,
+    group_alike,
+    nullable_of,
+    least_sizes,
+    followers_of,
+    closed_of,
+)
 MASK_KERNELS: tuple[Kernel, ...] = (slot_of, moved, settle, gather, walk_known)
 
 

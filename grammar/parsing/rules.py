@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from sluicegate.grammar.budget.meter import tick
@@ -29,30 +28,28 @@ class NumberedRules(NamedTuple):
     symbols: I32
     start: int
 
-    def rows(self) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """Yield each rule: its name, and its symbols."""
-        symbols, first = self.symbols.tolist(), self.first.tolist()
-        for origin, low, high in zip(self.origins.tolist(), first, first[1:], strict=False):
-            yield origin, tuple(symbols[low:high])
-
 
 def productive(rules: list[Production]) -> set[str]:
     """Return the names that derive some text."""
-    return _derived(rules, [{name for is_terminal, name in rule.expansion if not is_terminal} for rule in rules])
+    return _derived(rules, [[name for is_terminal, name in rule.expansion if not is_terminal] for rule in rules])
 
 
-def all_useful(rule: Production, useful: set[str]) -> bool:
-    return all(is_terminal or name in useful for is_terminal, name in rule.expansion)
+def useful_rules(rules: list[Production], useful: set[str]) -> list[Production]:
+    """Return the rules whose names are all among `useful`; most often all of them."""
+    symbols = {symbol for rule in rules for symbol in rule.expansion}
+    useless = {symbol for symbol in symbols if not symbol[0] and symbol[1] not in useful}
+    return [rule for rule in rules if useless.isdisjoint(rule.expansion)] if useless else rules
 
 
 def nullable(rules: list[Production]) -> set[str]:
     """Return the names that derive the empty text."""
     bare = [rule for rule in rules if not any(is_terminal for is_terminal, _ in rule.expansion)]
-    return _derived(bare, [{name for _, name in rule.expansion} for rule in bare])
+    return _derived(bare, [[name for _, name in rule.expansion] for rule in bare])
 
 
-def _derived(rules: list[Production], needs: list[set[str]]) -> set[str]:
-    """Return names with a rule whose needs are all among them, in time linear in the rules."""
+def _derived(rules: list[Production], needs: list[list[str]]) -> set[str]:
+    """Return names with a rule whose needs are all among them, in time linear in the rules. A name may be needed more
+    than once."""
     users: dict[str, list[int]] = {}
     for number, names in enumerate(needs):
         for name in names:

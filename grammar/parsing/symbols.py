@@ -43,12 +43,12 @@ class Symbols:
         self.heads: list[int] = [-1]
         self.tails: list[Suffix] = [0]
         self._suffixes: dict[tuple[int, ...], Suffix] = {(): 0}
-        self._size = len(self.terminals) + len(rules.names)
-        self._nullable: Flags = nullable_of(self._size, rules.origins, rules.first, rules.symbols)
+        self.size = len(self.terminals) + len(rules.names)
+        self._nullable: Flags = nullable_of(self.size, rules.origins, rules.first, rules.symbols)
         self.nullable = frozenset(np.flatnonzero(self._nullable).tolist())
         order = np.argsort(rules.origins, kind="stable")
         self._by_origin: list[int] = order.tolist()
-        self._begins: list[int] = np.searchsorted(rules.origins[order], np.arange(self._size + 1)).tolist()
+        self._begins: list[int] = np.searchsorted(rules.origins[order], np.arange(self.size + 1)).tolist()
         self._left: dict[int, tuple[tuple[int, Suffix], ...]] = {}
         self._reach: dict[int, frozenset[int]] = {}
         self._predictions: dict[frozenset[int], Prediction] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 
 from sluicegate.grammar.parsing.rewriting import automaton
@@ -39,7 +40,11 @@ def networks_of(rules: list[Production], start: str) -> tuple[list[Production], 
     def symbol(number: int) -> Symbol:
         return (True, terminals[number]) if number < len(terminals) else (False, str(number))
 
-    return [Production(str(name), tuple(map(symbol, row))) for name, row in found.rows()], str(found.start)
+    rows = [row.tolist() for row in np.split(found.symbols, found.first[1:-1])]
+    made = [
+        Production(str(name), tuple(map(symbol, row))) for name, row in zip(found.origins.tolist(), rows, strict=True)
+    ]
+    return made, str(found.start)
 
 
 def random_rules(pick: random.Random) -> list[Production]:

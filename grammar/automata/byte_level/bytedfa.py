@@ -58,6 +58,10 @@ class ByteDfa:
     @cached_property
     def transitions(self) -> npt.NDArray[np.int32]:
         """Return int32 [S, 256]: the next state, -1 = dead. The table is built on first use: 1 KiB a state."""
+        return _frozen(self.dense())
+
+    def dense(self) -> npt.NDArray[np.int32]:
+        """Build `transitions` anew, to be written to."""
         dense = np.full(self.state_count * _SYMBOLS, -1, dtype=np.int32)
         flat = [(state * _SYMBOLS + low, high - low + 1, target) for state, low, high, target in self._edges()]
         if len(flat) <= _FEW_EDGES:  # of a keyword or a sign: half of what a grammar of a language has
@@ -68,7 +72,7 @@ class ByteDfa:
             before = np.cumsum(lengths) - lengths
             cells = np.repeat(firsts - before, lengths) + np.arange(int(lengths.sum()))
             dense[cells] = np.repeat(targets, lengths)
-        return _frozen(dense.reshape(self.state_count, _SYMBOLS))
+        return dense.reshape(self.state_count, _SYMBOLS)
 
     @cached_property
     def digest(self) -> bytes:

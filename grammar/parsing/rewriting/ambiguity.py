@@ -25,7 +25,7 @@ from functools import cached_property
 
 from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.components import components
-from sluicegate.grammar.parsing.rules import Production, Symbol, all_useful, nullable, productive
+from sluicegate.grammar.parsing.rules import Production, Symbol, nullable, productive, useful_rules
 
 _MOST_INLINED = 50
 
@@ -39,9 +39,8 @@ def without_nested_loops(rules: list[Production], start: str) -> list[Production
     if start not in useful:
         return rules
     ways: Ways = {}
-    for rule in rules:
-        if all_useful(rule, useful):
-            ways.setdefault(rule.origin, []).append(rule.expansion)
+    for rule in useful_rules(rules, useful):
+        ways.setdefault(rule.origin, []).append(rule.expansion)
     empty = nullable(rules)
     ways = _united(ways, start, empty)
     loops = _RepetitionFinder(ways, empty & ways.keys())

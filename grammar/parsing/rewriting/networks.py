@@ -24,7 +24,7 @@ from sluicegate.grammar.parsing.rewriting.automaton import (
     NondeterministicNetwork,
     TooManyStates,
 )
-from sluicegate.grammar.parsing.rules import NumberedRules, Production, Symbol, all_useful, productive
+from sluicegate.grammar.parsing.rules import NumberedRules, Production, Symbol, productive, useful_rules
 from sluicegate.grammar.token_ids import I32, NO_IDS
 
 _MOST_COPIED = 40
@@ -35,12 +35,10 @@ Way = tuple[Code, ...]
 
 def as_networks(rules: list[Production], start: str, terminals: Sequence[str]) -> NumberedRules:
     """Return rules in which `start`, which derives some text, has the same texts."""
-    useful = productive(rules)
     codes = _Codes()
     ways: dict[Code, list[Way]] = {}
-    for rule in rules:
-        if all_useful(rule, useful):
-            ways.setdefault(codes.of((False, rule.origin)), []).append(tuple(map(codes.of, rule.expansion)))
+    for rule in useful_rules(rules, productive(rules)):
+        ways.setdefault(codes.of((False, rule.origin)), []).append(tuple([codes.of(each) for each in rule.expansion]))
     networks = _Networks(ways, codes.of((False, start)))
     return networks.rules(codes, terminals)
 
@@ -86,8 +84,8 @@ class _Networks:
         return [
             symbol
             for way in self._ways[name]
-            for place, symbol in enumerate(way)
-            if place in (0, len(way) - 1) and self._is_like(name, symbol)
+            for symbol in (way[:1] if len(way) < 2 else (way[0], way[-1]))
+            if symbol < 0 and self._is_like(name, symbol)
         ]
 
     def _is_like(self, name: Code, symbol: Code) -> bool:
@@ -139,14 +137,14 @@ class _Networks:
     ) -> None:
         first = 0 if body == way[: len(body)] else 1
         for place, symbol in enumerate(body, first):
-            network = self._copied(name, symbol, place in (0, len(way) - 1), most_copied, members)
+            network = None  # a terminal, or a call
+            if symbol < 0 and symbol not in members:
+                network = self._copied(name, symbol, place in (0, len(way) - 1), most_copied)
             source = sketch.behind(source, symbol, network)
         sketch.skip(source, target)
 
-    def _copied(self, name: Code, symbol: Code, at_edge: bool, most_copied: int, members: set[Code]) -> Network | None:
-        """Return the network that stands in the place of `symbol`; None for a terminal or a call."""
-        if symbol >= 0 or symbol in members:
-            return None
+    def _copied(self, name: Code, symbol: Code, at_edge: bool, most_copied: int) -> Network | None:
+        """Return the network that stands in the place of `symbol`, another name; None for a call."""
         network = self._networks.get(symbol)
         if network is None or most_copied < 0:
             return None
