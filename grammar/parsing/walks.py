@@ -53,7 +53,7 @@ def settle(found, size, letters, nodes, classes, class_bits, pool, places, bits,
     """
     digest = np.int64(size)
     for k in range(size):
-        digest = (digest * 131 + np.int64(found[k]) + 1) % 2147483647
+        digest = (digest * 131 + np.int64(found[k]) + 1) & 0x7FFFFFFF
     mask = slots.size - 1
     slot = (digest ^ (digest >> 15)) & mask
     while slots[slot] != 0:

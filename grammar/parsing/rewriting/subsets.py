@@ -10,6 +10,7 @@ from sluicegate.plugins.compiled.kernels import kernel
 SKIP = 0x7FFFFFFF
 """The symbol of an edge that reads nothing."""
 TOO_MANY, NO_ROOM = -1, -2
+_FEW = 40
 N_NETWORKS, N_STATES, N_EDGES, N_STEPS = range(4)
 """Indices of `counts`: how many there are of each, and the steps that the last network took."""
 
@@ -43,11 +44,27 @@ def longer(array, size):  # type: ignore[no-untyped-def]
 
 
 @kernel(python=True)
+def put_in_order(numbers, count):  # type: ignore[no-untyped-def]
+    """Sort the first `count` numbers in place. Most sets are so small that the general sort takes several times as
+    long."""
+    if count > _FEW:
+        numbers[:count].sort()
+        return
+    for k in range(1, count):
+        number = numbers[k]
+        place = k
+        while place > 0 and numbers[place - 1] > number:
+            numbers[place] = numbers[place - 1]
+            place -= 1
+        numbers[place] = number
+
+
+@kernel(python=True)
 def number_of(found, count, pool, lows, n_sets, slots):  # type: ignore[no-untyped-def]
     """Return the number of the set `found[:count]`, which is sorted, and the slot where a new one belongs."""
     digest = np.int64(count)
     for k in range(count):
-        digest = (digest * 131 + np.int64(found[k]) + 1) % 2147483647
+        digest = (digest * 131 + np.int64(found[k]) + 1) & 0x7FFFFFFF
     mask = slots.size - 1
     slot = (digest ^ (digest >> 15)) & mask
     while slots[slot] != 0:
@@ -112,18 +129,17 @@ def determinised(sources, symbols, targets, size, start, final, most_states, mos
                     keys[n_keys] = (np.int64(symbols[edge]) << 32) + np.int64(targets[edge])
                     n_keys += 1
             steps += n_keys
-            chosen = np.sort(keys[:n_keys])
+            put_in_order(keys, n_keys)
         else:
             n_keys = 1
-            chosen = np.zeros(1, np.int64)
-            chosen[0] = start
+            keys[0] = start
         k = 0
         while k < n_keys:
-            symbol = chosen[k] >> 32
+            symbol = keys[k] >> 32
             stamp += 1
             count = 0
-            while k < n_keys and chosen[k] >> 32 == symbol:
-                target = chosen[k] & 0xFFFFFFFF
+            while k < n_keys and keys[k] >> 32 == symbol:
+                target = keys[k] & 0xFFFFFFFF
                 k += 1
                 if stamps[target] == stamp:
                     continue
@@ -143,7 +159,7 @@ def determinised(sources, symbols, targets, size, start, final, most_states, mos
                             stamps[after] = stamp
                             stack[top] = after
                             top += 1
-            found[:count].sort()
+            put_in_order(found, count)
             number, slot = number_of(found, count, pool, lows, n_sets, slots)
             if number < 0:
                 if n_sets >= most_states or steps > most_steps:
@@ -197,7 +213,7 @@ def group_alike(first, symbols, targets, finals):  # type: ignore[no-untyped-def
             digest = np.int64(blocks[state]) * 131 + np.int64(finals[state])
             for e in range(low, high):
                 own = np.int64(symbols[e]) if by_symbol else np.int64(blocks[targets[e]])
-                digest = (digest * 131 + own + 7) % 2147483647
+                digest = (digest * 131 + own + 7) & 0x7FFFFFFF
             slot = (digest ^ (digest >> 15)) & mask
             block = -1
             while slots[slot] != 0:
