@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import math
 import random
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -31,12 +32,12 @@ VARIANTS = ("full/full", "int8/full", "int4/full", "full/int8", "full/fp8", "int
 def main() -> None:
     args = _arguments()
     print(f"# {machine()}")
-    found = {name: asyncio.run(_measure(name, args)) for name in args.model.split(",")}
+    found = {name: asyncio.run(_measure(name, args)) for name in _rows(args)}
     report(args, found)
 
 
 def _arguments() -> argparse.Namespace:
-    made = model_parser(__doc__, "llama-60m,bundled", 0, "kinds of a model and texts, the first ones")
+    made = model_parser(__doc__, "llama-60m,bundled", 0, "rows and texts, the first ones")
     made.add_argument("--kinds", default=",".join(VARIANTS), help="weights/kv, one after another")
     made.add_argument("-c", default="1,8,32")
     made.add_argument("--prompt-len", type=int, default=128)
@@ -49,6 +50,14 @@ def _arguments() -> argparse.Namespace:
     return made.parse_args()
 
 
+def _rows(args: argparse.Namespace) -> dict[str, list[str]]:
+    """Return by model the kinds to measure, of all together as many as `--limit` says."""
+    found: dict[str, list[str]] = {}
+    for name, kind in list(product(args.model.split(","), args.kinds.split(",")))[: args.limit or None]:
+        found.setdefault(name, []).append(kind)
+    return found
+
+
 async def _measure(name: str, args: argparse.Namespace) -> dict[str, Any]:
     levels = [int(level) for level in args.c.split(",")]
     columns = " | ".join(f"tok/s c={level}" for level in levels)
@@ -56,7 +65,7 @@ async def _measure(name: str, args: argparse.Namespace) -> dict[str, Any]:
     print("|---|--:|--:|" + "--:|" * len(levels) + "--:|--:|")
     texts = await _texts(loaded(name), args)
     rows: dict[str, Any] = {}
-    for kind in args.kinds.split(",")[: args.limit or None]:
+    for kind in _rows(args)[name]:
         row = rows[kind] = await _measure_kind(name, kind, texts, levels, args)
         ratio = row["perplexity"] / next(iter(rows.values()))["perplexity"]
         speeds = " | ".join(f"{row[f'tok_s_{level}']:.0f}" for level in levels)
