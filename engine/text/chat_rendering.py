@@ -1,6 +1,7 @@
 """Render chat templates as `transformers` does, importing little more than jinja2.
 
-Templates come with checkpoints and are not trusted: they run in jinja2's sandbox and see plain JSON values alone.
+Templates come with checkpoints and are not trusted: they run in jinja2's sandbox, see plain JSON values alone, and are
+bounded in steps, texts and time.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from typing import Any
 
 import jinja2
 from jinja2.ext import Extension, loopcontrols
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from sluicegate.engine.text.template_bounds import MOST_CHARS, BoundedEnvironment, EndlessTemplate, budget
 from sluicegate.plugins import ModelLoadError
 
 _OPEN = "CONTINUE_FINAL_MESSAGE_TAG "
 """Marks the end of the last message, so that what the template writes after it can be cut off."""
+_SHORT = [{"role": "user", "content": "Hello"}]
 _THOUGHTS = ("reasoning_content", "thinking", "reasoning")
 """Names under which a message's reasoning may come."""
 
@@ -49,29 +51,44 @@ def render(
         if not isinstance(last, str) or "content" not in template:
             raise ValueError("the last message has no text that this template could leave open")
         turns[-1]["content"] = last + _OPEN
-    text = compiled.render(
-        messages=turns,
-        tools=_plain(tools),
-        documents=_plain(documents),
-        add_generation_prompt=add_generation_prompt,
-        **{name: _plain(value) for name, value in variables.items()},
-    )
+    given = {name: _plain(value) for name, value in variables.items()}
+    given |= {"messages": turns, "tools": _plain(tools), "documents": _plain(documents)}
+    text = _written(compiled, {**given, "add_generation_prompt": add_generation_prompt})
     return text if last is None else _left_open(text, last)
 
 
+def _written(compiled: jinja2.Template, given: Mapping[str, Any]) -> str:
+    """Return what a template makes of its variables. Raises `EndlessTemplate` past the bounds."""
+    pieces, size = [], 0
+    with budget():
+        for piece in compiled.generate(given):
+            pieces.append(piece)
+            size += len(piece)
+            if size > MOST_CHARS:
+                raise EndlessTemplate(f"it writes more than {MOST_CHARS} characters")
+    return "".join(pieces)
+
+
 def refuse_malformed(templates: Any, where: str) -> None:
-    """Raise `ModelLoadError` for a chat template that cannot be parsed: else each caller would be refused for it.
-    `templates`: one, several by name, or none."""
+    """Raise `ModelLoadError` for a chat template that cannot be parsed, or does not come to an end over one short
+    message: else each caller would be refused for it. `templates`: one, several by name, or none."""
     named = templates if isinstance(templates, Mapping) else {"chat_template": templates}
     for name, template in named.items():
         try:
             if template:
-                _compiled(template)
+                render(template, _SHORT, add_generation_prompt=True)
+        except EndlessTemplate as error:
+            raise ModelLoadError(
+                f"{where!r}: its chat template {name!r} does not come to an end over one short message: "
+                f"{error.message}. Fetch it anew, or correct it"
+            ) from error
         except jinja2.TemplateSyntaxError as error:
             raise ModelLoadError(
                 f"{where!r}: line {error.lineno} of its chat template {name!r} is no Jinja: {error.message}. Fetch it "
                 "anew, or correct it"
             ) from error
+        except Exception:
+            continue
 
 
 def _left_open(text: str, last: str) -> str:
@@ -149,9 +166,7 @@ class _Dictionaries:
 
 @cache
 def _compiled(template: str) -> jinja2.Template:
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols]
-    )
+    environment = BoundedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols])
     environment.filters["tojson"] = _to_json
     environment.globals |= {
         "raise_exception": _raise,
@@ -159,7 +174,7 @@ def _compiled(template: str) -> jinja2.Template:
         "dict": _Dictionaries(),
         "namespace": _Namespace,
     }
-    return environment.from_string(template)
+    return environment.bounded(template)  # type: ignore[no-any-return]
 
 
 def _to_json(

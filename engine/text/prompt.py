@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from jinja2.exceptions import TemplateError
 
+from sluicegate.engine.text.chat_rendering import render
 from sluicegate.engine.text.tool_prompt import (
     MARKS,
     as_functions,
@@ -20,6 +21,8 @@ from sluicegate.engine.text.tool_prompt import (
 from sluicegate.plugins import RequestError
 
 MAX_SKETCH_CHARS = 1600
+_UNBOUNDED = "transformers.tokenization_utils_base"
+"""Module of the renderer that bounds nothing: its templates go through ours, which writes the same."""
 _MAX_DESCRIPTION_CHARS = 80
 _MAX_ENUM_VALUES = 40
 _MAX_DEPTH = 12
@@ -123,6 +126,10 @@ def _rendered(
 
 
 def _apply(tokenizer: ChatTokenizer, turns: list[dict[str, Any]], prompting: bool, **extra: Any) -> str:
+    own = getattr(type(tokenizer), "apply_chat_template", None)
+    if isinstance(tokenizer.chat_template, str) and getattr(own, "__module__", "") == _UNBOUNDED:
+        tokens: Mapping[str, Any] = getattr(tokenizer, "special_tokens_map", {})
+        return render(tokenizer.chat_template, turns, **{**tokens, "add_generation_prompt": prompting, **extra})
     return str(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=prompting, **extra))
 
 
