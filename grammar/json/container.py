@@ -6,6 +6,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Protocol
 
+from sluicegate.grammar.json.few_values import FewValue
 from sluicegate.grammar.json.layout import Between, Layout, Then, closing
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.guards import AllGuards, DistinctItem, DistinctOnceClosed, Guard
@@ -13,6 +14,7 @@ from sluicegate.grammar.reading.lookahead import OVER, Lookahead, after_byte, jo
 from sluicegate.grammar.reading.reading import Place, Reading
 from sluicegate.grammar.reading.readings import ByteChoice
 from sluicegate.grammar.reading.value_start import ValueSource
+from sluicegate.grammar.schema.containers import Conjunction
 from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
@@ -21,6 +23,12 @@ _COMMA = 0x2C
 
 class LayoutSource(ValueSource, Protocol):
     layout: Layout
+
+    def few(self, terms: Conjunction) -> tuple[FewValue, ...] | None:
+        """Return all values of `terms`; None where they are many."""
+
+    def roomy(self, members: tuple[Conjunction, ...]) -> int:
+        """Return the bit set of those of `members` that have many values."""
 
 
 class ContainerPlan(Protocol):
@@ -94,8 +102,9 @@ class Container:
             if self.may_go_on() or self.may_close():
                 after = (Between(self.part_done(), self._next_or_close),)
             if self.may_close():
-                # Where the check refuses the bracket, a comma may come instead.
-                ending = self._close if self.plan.check is None else self._next_or_close
+                # Where a check, or the guard of an item, refuses the bracket, a comma may come instead.
+                sure = self.plan.check is None and all(branch.guard is None for branch in self.follow.branches)
+                ending = self._close if sure else self._next_or_close
                 after = (*after, *self.values.layout.before_close(Then(ending, self.place("close"))))
             self._between = after
         return self._between

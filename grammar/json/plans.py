@@ -14,6 +14,7 @@ from sluicegate.grammar.json.arrays.listed import Choices
 from sluicegate.grammar.json.arrays.plan import ArrayPlan, Counting
 from sluicegate.grammar.json.arrays.unique_items import UniqueItems
 from sluicegate.grammar.json.blocked_strings import unblocked
+from sluicegate.grammar.json.few_values import FewValue, few_values
 from sluicegate.grammar.json.members import member_terms, surely_has_value
 from sluicegate.grammar.json.objects.plan import ObjectPlan
 from sluicegate.grammar.json.objects.planner import ObjectPlanner
@@ -58,6 +59,8 @@ class Plans:
         self._objects: dict[Object, ObjectPlan | None] = {}
         self._arrays: dict[Array, ArrayPlan | None] = {}
         self._counting: dict[ArrayPlan, Counting] = {}
+        self._few: dict[Conjunction, tuple[FewValue, ...] | None] = {}
+        self._roomy: dict[int, tuple[tuple[Conjunction, ...], int]] = {}
         self._choices: dict[ArrayPlan, Choices] = {}
         self._satisfiable: dict[Conjunction, bool] = {}
         self._asking: set[Conjunction] = set()
@@ -238,6 +241,23 @@ class Plans:
     def without(self, plan: ArrayPlan, facts: frozenset[Fact], item: Any) -> frozenset[Fact]:
         """Return the additional terms of later items of a tight plan after `item`; `facts`: those before `item`."""
         return self._unique_items.without(plan, facts, item)
+
+    def few(self, terms: Conjunction) -> tuple[FewValue, ...] | None:
+        """Return all values of `terms`; None where they are many."""
+        if terms in self._few:
+            return self._few[terms]
+        found = few_values(self, terms)
+        if not self._asking:
+            self._few[terms] = found
+        return found
+
+    def roomy(self, members: tuple[Conjunction, ...]) -> int:
+        """Return the bit set of those of `members` that have many values."""
+        found = self._roomy.get(id(members))
+        if found is None:
+            bits = sum(1 << k for k, terms in enumerate(members) if self.few(terms) is None)
+            found = self._roomy[id(members)] = members, bits
+        return found[1]
 
     def counting(self, plan: ArrayPlan) -> Counting:
         found = self._counting.get(plan)

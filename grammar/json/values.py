@@ -12,6 +12,7 @@ from sluicegate.grammar.json.arrays.duplicates import state_of
 from sluicegate.grammar.json.arrays.plan import ArrayPlan
 from sluicegate.grammar.json.arrays.state import ArrayState, Used
 from sluicegate.grammar.json.layout import Layout
+from sluicegate.grammar.json.objects.novelty import is_unique_item, may_lack_values
 from sluicegate.grammar.json.objects.plan import ObjectPlan
 from sluicegate.grammar.json.objects.state import ObjectState
 from sluicegate.grammar.json.plans import Plans
@@ -53,6 +54,7 @@ class Values(Plans):
         self._states: dict[Any, Any] = {}
         self._lookaheads: dict[int, tuple[Conjunction, Lookahead]] = {}
         self._looking: set[int] = set()
+        self._lacking: dict[Conjunction, bool] = {}
         self._lexemes: dict[int, tuple[ValueSet, _Scalars]] = {}
         self._scalar_lookaheads: dict[int, Lookahead] = {}
 
@@ -121,6 +123,18 @@ class Values(Plans):
         found: ValueStart | None = self._states.get(key)
         if found is None:
             found = self._keep(key, ValueStart(self, terms, follow))
+        return found
+
+    def asks_items(self, terms: Conjunction, follow: Continuation) -> bool:
+        if not is_unique_item(follow):
+            return False
+        found = self._lacking.get(terms)
+        if found is None:
+            plans = [plan for spec in self.value_set(terms).objects if (plan := self.object_plan(spec)) is not None]
+            found = any(may_lack_values(plan, self.roomy(plan.values)) for plan in plans)
+            if len(self._lacking) >= _STATES:
+                self._lacking.clear()
+            self._lacking[terms] = found
         return found
 
     def value_lookahead(self, terms: Conjunction, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:

@@ -67,7 +67,7 @@ class DistinctItem:
         if tape.mode == 0:
             return words
         begun = tape.begun_string()
-        return None if begun is None else _rests(begun, words)
+        return None if begun is None else rests(begun, words)
 
 
 class DistinctOnceClosed:
@@ -106,7 +106,7 @@ class DistinctOnceClosed:
         if tape.mode == 0:
             return words
         text = tape.begun_string()
-        return None if text is None else _rests(text, words)
+        return None if text is None else rests(text, words)
 
 
 def _last_part(begun: Any, item: Any) -> str | None:
@@ -171,6 +171,19 @@ class AllGuards:
         return None
 
 
+class _TextNeeded:
+    """A guard that allows everything: it marks a step as dependent on the text."""
+
+    def allows(self, tape: Tape, end: int) -> bool:
+        return True
+
+    def refused(self, tape: Tape, among: Container[str]) -> None:
+        return None
+
+
+TEXT_NEEDED = _TextNeeded()
+
+
 def all_of(*guards: Guard | None) -> Guard | None:
     real = tuple(guard for guard in guards if guard is not None)
     if len(real) > 1:
@@ -178,6 +191,6 @@ def all_of(*guards: Guard | None) -> Guard | None:
     return real[0] if real else None
 
 
-def _rests(begun: str, names: Iterable[str]) -> frozenset[str]:
+def rests(begun: str, names: Iterable[str]) -> frozenset[str]:
     """Return the rests of those `names` that begin with `begun`."""
     return frozenset([name[len(begun) :] for name in names if name.startswith(begun)])

@@ -10,7 +10,7 @@ from sluicegate.grammar.lexemes.base import Lexeme
 from sluicegate.grammar.reading.continuations import Continuation, ContinuationUnion, followed
 from sluicegate.grammar.reading.lookahead import HOLE, Lookahead
 from sluicegate.grammar.reading.mask_builder import MaskBuilder
-from sluicegate.grammar.reading.reading import MANY_BYTES, Place, Reading, Run, usual_bytes
+from sluicegate.grammar.reading.reading import MANY_BYTES, Place, Reading, Run, of_readings, usual_bytes
 from sluicegate.grammar.reading.readings import AT_END, InLexeme
 from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
 from sluicegate.grammar.vocabulary.trie import TrieNode
@@ -59,8 +59,11 @@ class ValueStart(Reading):
         if self._lookahead is not None:
             return self._lookahead
         tick()
-        value = self.source.value_lookahead(self.terms, at, vocabulary)
-        found = followed(value, self.follow, 0, at, vocabulary)
+        if self.source.asks_items(self.terms, self.follow):
+            found = of_readings(self.readings(), at, vocabulary)
+        else:
+            value = self.source.value_lookahead(self.terms, at, vocabulary)
+            found = followed(value, self.follow, 0, at, vocabulary)
         if at is vocabulary.punctuation.root:
             self._lookahead = found
         return found
@@ -108,6 +111,9 @@ class ValueSource(Protocol):
 
     def start(self, terms: Any, follow: Continuation) -> ValueStart:
         """Return the start for these arguments: the same object every time, as long as it is kept."""
+
+    def asks_items(self, terms: Any, follow: Continuation) -> bool:
+        """Return whether what can be read of such a value may depend on the items before it."""
 
     def many(self, branches: tuple[Continuation, ...]) -> ContinuationUnion: ...
 

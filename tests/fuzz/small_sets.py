@@ -32,7 +32,7 @@ _MOST_TEXTS = 20_000
 _LONGEST = 4
 _NAMES = ("a", "b", "ab")
 _SCALARS: tuple[Any, ...] = (None, False, True, 0, 1, 2, 12, "", "a", "ab", "b")
-_PLAIN = frozenset(b'{}[]",:abtrueflsn012')
+_PLAIN = frozenset(b'{}[]",:abtrueflsn01248')
 """The bytes of all listed texts. Others spell the same values otherwise (`1.0`, escapes)."""
 
 
@@ -78,6 +78,15 @@ class Draw:
             ({"type": "string", "maxLength": 0}, [""]),
             ({"type": "string", "pattern": "^a?b?$"}, ["", "a", "b", "ab"]),
             ({"type": "string", "pattern": "^[ab]$", "minLength": 1}, ["a", "b"]),
+            ({"type": "number", "minimum": 3, "maximum": 3.5, "multipleOf": 2}, []),
+            ({"type": "integer", "exclusiveMinimum": -0.5, "exclusiveMaximum": 12.5, "multipleOf": 4}, [0, 4, 8, 12]),
+            ({"type": "string", "pattern": "^[ab]{1,9}$", "maxLength": 1}, ["a", "b"]),
+            (
+                {"type": "string", "pattern": "(ab)*", "minLength": 1, "maxLength": 2, "enum": ["", "b", "ab"]},
+                ["b", "ab"],
+            ),
+            ({"enum": ["a", "b", 1, 2, None], "not": {"type": "string", "pattern": "b"}}, ["a", 1, 2, None]),
+            ({"enum": [0, 1, 2, 12], "if": {"minimum": 1}, "then": {"multipleOf": 2}, "else": False}, [2, 12]),
         ]
         return self.pick.choice(ways)
 
@@ -97,9 +106,28 @@ class Draw:
             schema["required"] = pick.sample(names, pick.randrange(len(names) + 1))
         schema |= self._some_of(minProperties=(0, 1, 2), maxProperties=(0, 1, 2))
         if pick.random() < 0.2:
-            schema["dependentRequired"] = {pick.choice(_NAMES): [pick.choice(names)]}
+            schema["dependentRequired"] = {pick.choice(_NAMES): [pick.choice((*names, pick.choice(_NAMES)))]}
+        if pick.random() < 0.25:
+            self._depend(schema, names, depth)
         ways = [[(name, value) for value in values] for name, (_, values) in drawn.items()]
         return schema, [dict(members) for chosen in _subsets(ways) for members in _products(chosen)]
+
+    def _depend(self, schema: dict[str, Any], names: list[str], depth: int) -> None:
+        """Let members depend on each other."""
+        pick = self.pick
+        one: dict[str, Any] = {"required": [pick.choice(_NAMES)]}
+        if pick.random() < 0.5:
+            one = {"properties": {pick.choice(names): self.items(depth + 1)[0]}, **(one if pick.random() < 0.5 else {})}
+        ways: list[dict[str, Any]] = [
+            {"not": one},
+            {"dependentSchemas": {pick.choice(names): one}},
+            {"if": one, "then": {"minProperties": 2}, "else": {"required": [pick.choice(names)]}},
+            {"if": one, "then": {"properties": {pick.choice(names): False}}},
+            {"oneOf": [one, {"minProperties": 2}, {"maxProperties": 0}]},
+            {"patternProperties": {f"^{pick.choice(names)}$": self.items(depth + 1)[0]}},
+            {"propertyNames": {"pattern": "b$"}},
+        ]
+        schema.update({name: value for name, value in pick.choice(ways).items() if name not in schema})
 
     def _array(self, depth: int) -> tuple[Any, list[Any]]:
         pick = self.pick
@@ -108,6 +136,11 @@ class Draw:
         schema = {"type": "array", "items": items, "maxItems": high} | self._some_of(
             minItems=(0, 1, 2), uniqueItems=(True,)
         )
+        if pick.random() < 0.15:
+            schema["contains"] = self.items(depth + 1)[0]
+            schema |= self._some_of(minContains=(0, 1, 2), maxContains=(0, 1))
+        if pick.random() < 0.15:
+            schema["not"] = pick.choice(({"contains": {"type": "null"}}, {"uniqueItems": True}, {"minItems": 2}))
         return schema, [list(value) for size in range(high + 1) for value in _products([values] * size)]
 
     def _some(self, depth: int) -> tuple[Any, list[Any]]:
@@ -126,9 +159,11 @@ class Draw:
         return {name: self.pick.choice(of) for name, of in ways.items() if self.pick.random() < 0.3}
 
     def whole(self) -> tuple[Any, list[Any]]:
-        """Return a schema of an array, mostly of unique items, and a list that holds all its values."""
+        """Return a schema, mostly of an array of unique items, and a list that holds all its values."""
         pick = self.pick
         items, values = self.items()
+        if pick.random() < 0.35:
+            return items, values
         schema: dict[str, Any] = {"type": "array", "items": items}
         if pick.random() < 0.85:
             schema["uniqueItems"] = True
@@ -146,6 +181,10 @@ class Draw:
         if pick.random() < 0.25:
             schema["contains"] = pick.choice((self.items(1)[0], {"const": pick.choice(values)} if values else True))
             schema |= self._some_of(minContains=(0, 1, 2), maxContains=(0, 1, 2))
+        if pick.random() < 0.15:
+            schema["not"] = {pick.choice(("contains", "items")): self.items(1)[0]}
+        if "prefixItems" in schema and "contains" not in schema and pick.random() < 0.5:
+            schema["unevaluatedItems"] = schema.pop("items")
         lists = [places[k] if k < len(places) else values for k in range(high)]
         return schema, [list(value) for size in range(high + 1) for value in _products(lists[:size])]
 

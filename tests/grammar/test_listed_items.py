@@ -145,6 +145,20 @@ def test_the_whole_array_is_finished_at_once() -> None:
     assert sorted(json.loads(b'[{"id":7,"name":"n7"},{"id":5' + found.text), key=lambda each: each["id"]) == values
 
 
+@pytest.mark.parametrize("more", [{}, {"contains": {"properties": {"id": {"minimum": 200}}}, "minContains": 210}])
+def test_hundreds_of_constants_are_each_given_once(more: dict[str, Any]) -> None:
+    """Not by recursion, which would nest too deeply."""
+    values = [{"id": k} for k in range(420)]
+    compiled = compile_json_schema(unique({"enum": values}, minItems=420, **more), byte_vocabulary())
+    matcher = compiled.matcher()
+    matcher.bound(20.0)
+    found = matcher.shortest_completion()
+    assert found is not None
+    assert sorted(each["id"] for each in json.loads(found.text)) == list(range(420))
+    with pytest.raises(Unsatisfiable):
+        compile_json_schema(unique({"enum": values}, minItems=421), byte_vocabulary())
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_masks_are_what_a_list_of_all_texts_says(seed: int) -> None:
     assert not case(seed).startswith("FINDING"), case(seed)

@@ -6,34 +6,20 @@ that a later item can repeat; so the array can always be completed.
 
 from __future__ import annotations
 
-from collections.abc import Container
 from typing import Any
 
 from sluicegate.grammar.json.arrays.listed import ListedState
 from sluicegate.grammar.json.arrays.plan import ArrayPlan
 from sluicegate.grammar.json.arrays.state import ArrayState, ItemDone
+from sluicegate.grammar.reading.guards import TEXT_NEEDED
 from sluicegate.grammar.reading.lookahead import Lookahead
 from sluicegate.grammar.reading.reading import Reading, Run, of_readings
-from sluicegate.grammar.reading.tape import Tape
 from sluicegate.grammar.schema.constants import canonical, json_text
 from sluicegate.grammar.schema.containers import Conjunction, Constant, Fact, conjunction
 from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _MET = 1
-
-
-class _TextNeeded:
-    """A guard that allows everything: it marks a step as dependent on the text."""
-
-    def allows(self, tape: Tape, end: int) -> bool:
-        return True
-
-    def refused(self, tape: Tape, among: Container[str]) -> None:
-        return None
-
-
-_TEXT_NEEDED = _TextNeeded()
 
 
 class RepeatingState(ArrayState):
@@ -120,7 +106,7 @@ class RepeatDone(ItemDone):
     by_text = True
 
     def __init__(self, before: RepeatingState) -> None:
-        super().__init__(before.after(None), _TEXT_NEEDED)
+        super().__init__(before.after(None), TEXT_NEEDED)
         self.before = before
 
     def after(self, outcome: int) -> tuple[Reading, ...]:

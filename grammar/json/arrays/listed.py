@@ -31,6 +31,8 @@ _OF_STEP, _OF_ITEM = 2, 15
 """Charged for a way to go on that is looked at, and for an item that is chosen for a completion."""
 _MOST_WAYS = 20_000
 """Situations looked at for a way to the end; an array that has more is taken to have one."""
+_Situation = tuple[int, Hits, tuple[int, ...]]
+"""Items so far, counts, and how many values of each class are left."""
 
 
 def listed(
@@ -86,7 +88,7 @@ class Choices:
         self._places = [[k for k, each in enumerate(self.classes) if each & place] for place in found.places]
         self._rest = [k for k, each in enumerate(self.classes) if each & found.rest]
         self._hits = [tuple([bool(each & counted) for counted in found.counted]) for each in self.classes]
-        self._known: dict[tuple[int, Hits, tuple[int, ...]], bool] = {}
+        self._known: dict[_Situation, bool] = {}
 
     def _after(self, index: int, hits: Hits, value: int) -> Hits | None:
         """Return the counts after item `index`, which is `value`; None where they are too many."""
@@ -118,19 +120,31 @@ class Choices:
     def can_end(self, index: int, hits: Hits, used: int) -> bool:
         """Return whether the array can be ended behind `index` items, which are `used`."""
         left = tuple([(each & ~used).bit_count() for each in self.classes])
-        return self._can_end(index, hits, left, [_MOST_WAYS])
+        if not self.plan.contains and index >= len(self._places):
+            high = self.plan.low if self.plan.high is None else self.plan.high
+            return min(high, index + sum([left[k] for k in self._rest])) >= self.plan.low
+        return self._can_end((index, hits, left))
 
-    def _can_end(self, index: int, hits: Hits, left: tuple[int, ...], room: list[int]) -> bool:
-        if self.is_end(index, hits):
-            return True
-        key = (index, hits, left)
-        known = self._known.get(key)
-        if known is None:
-            room[0] -= 1
-            if room[0] < 0:
-                return True
-            known = self._known[key] = any(self._can_end(*after, room) for after in self._steps(index, hits, left))
-        return known
+    def _can_end(self, first: _Situation) -> bool:
+        if first not in self._known:
+            before: dict[_Situation, _Situation | None] = {first: None}
+            stack = [first]
+            while stack and len(before) < _MOST_WAYS and not self._is_known_end(stack[-1]):
+                here = stack.pop()
+                for after in self._steps(*here):
+                    if after not in before and self._known.get(after, True):
+                        before[after] = here
+                        stack.append(after)
+            if not stack:
+                self._known.update(dict.fromkeys(before, False))
+            way = stack[-1] if stack else None
+            while way is not None:  # what leads there ends as well
+                self._known[way] = True
+                way = before[way]
+        return self._known[first]
+
+    def _is_known_end(self, here: _Situation) -> bool:
+        return self._known.get(here, False) or self.is_end(here[0], here[1])
 
     def is_end(self, index: int, hits: Hits) -> bool:
         """Return whether the array may end here."""
@@ -138,20 +152,20 @@ class Choices:
             hit >= wanted.low for hit, wanted in zip(hits, self.plan.contains, strict=True)
         )
 
-    def _steps(self, index: int, hits: Hits, left: tuple[int, ...]) -> Iterator[tuple[int, Hits, tuple[int, ...]]]:
-        """Yield where the next item may lead, those first that count for what is missing."""
+    def _steps(self, index: int, hits: Hits, left: tuple[int, ...]) -> list[_Situation]:
+        """Return where the next item may lead, those last that count for what is missing."""
         charge(_OF_STEP)
         plan = self.plan
         if plan.high is not None and index >= plan.high:
-            return
+            return []
         offered = self._places[index] if index < len(self._places) else self._rest
         found = []
         for k in offered:
             after = self._added(index, hits, self._hits[k]) if left[k] else None
             if after is not None:
                 found.append((index + 1, after, (*left[:k], left[k] - 1, *left[k + 1 :])))
-        missing = [wanted.low for wanted in plan.contains]
-        yield from sorted(found, key=lambda each: sum(max(m - h, 0) for m, h in zip(missing, each[1], strict=True)))
+        lows = [wanted.low for wanted in plan.contains]
+        return sorted(found, key=lambda each: -sum(max(low - hit, 0) for low, hit in zip(lows, each[1], strict=True)))
 
 
 class ListedState(ArrayState):

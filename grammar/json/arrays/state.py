@@ -103,6 +103,8 @@ class ArrayState(Container):
         plan, layout, punctuation = self.plan, self.values.layout, vocabulary.punctuation
         if plan.members is not None or plan.contains:
             return None
+        if plan.unique and self.values.asks_items(self._terms(), self._after_item((), ())):
+            return None
         value = self.values.value_lookahead(self._terms(), at, vocabulary)
         ends = layout.delayed(layout.block, value.ends, punctuation) & (at.domain if plan.unique else at.forks)
         return None if value.doubtful or ends else layout.spaced(layout.block, value.read | value.ends, punctuation)

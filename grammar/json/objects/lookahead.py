@@ -43,6 +43,11 @@ class ObjectLookahead(ObjectProgress):
     def moved(self, after: After) -> ObjectLookahead:
         """Return the state of the same object with the progress `after`."""
 
+    @property
+    @abstractmethod
+    def by_text(self) -> bool:
+        """Return whether what may follow a name depends on the text."""
+
     @abstractmethod
     def free_names(self) -> tuple[InLexeme, ...]:
         """Return the readings of the free names that may come next, after the opening quote."""
@@ -87,7 +92,7 @@ class ObjectLookahead(ObjectProgress):
             return OVER
         plan, layout, punctuation = self.plan, self.values.layout, vocabulary.punctuation
         read, ends = self._listed_read(punctuation)
-        if plan.some or (ends and layout.delayed(layout.block, ends, punctuation) & at.domain):
+        if plan.some or self.by_text or (ends and layout.delayed(layout.block, ends, punctuation) & at.domain):
             return None
         ends = 0
         for name in self.free_names():
@@ -112,7 +117,7 @@ class ObjectLookahead(ObjectProgress):
         charge(_OF_ENTRY)
         punctuation = vocabulary.punctuation
         read, ends = self._listed_read(punctuation)
-        if ends or self.plan.some:
+        if ends or self.plan.some or self.by_text:
             return None
         parts = [Lookahead(HERE | read)]
         parts += [of_lexeme(name.lexeme, name.follow, at, vocabulary) for name in self.free_names()]

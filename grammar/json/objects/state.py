@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Protocol
 
 from sluicegate.grammar.given.texts import GivenTexts
 from sluicegate.grammar.json.container import LayoutSource, PartDone, closed_guard
+from sluicegate.grammar.json.few_values import FewValue
 from sluicegate.grammar.json.layout import Then
 from sluicegate.grammar.json.objects.lookahead import ObjectLookahead
+from sluicegate.grammar.json.objects.novelty import Novel, is_unique_item, rests_of, without_repeated
 from sluicegate.grammar.json.objects.plan import ObjectPlan
 from sluicegate.grammar.json.objects.progress import After
 from sluicegate.grammar.lexemes.base import QUOTE
 from sluicegate.grammar.lexemes.literals import Literals
 from sluicegate.grammar.reading.continuations import Continuation
+from sluicegate.grammar.reading.guards import TEXT_NEEDED, Guard
 from sluicegate.grammar.reading.lookahead import Lookahead
 from sluicegate.grammar.reading.reading import Reading, Run
 from sluicegate.grammar.reading.readings import ByteChoice, InLexeme
+from sluicegate.grammar.reading.tape import Tape
 from sluicegate.grammar.schema import strings
 from sluicegate.grammar.schema.containers import Conjunction
 from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
-_COLON = 0x3A
+_COLON, _COMMA = 0x3A, 0x2C
 
 
 class ObjectSource(LayoutSource, Protocol):
@@ -38,11 +43,13 @@ class ObjectSource(LayoutSource, Protocol):
     ) -> ObjectState:
         """Return the state for these arguments: the same object every time, as long as it is kept."""
 
+    def satisfiable(self, terms: Conjunction) -> bool: ...
+
 
 class ObjectState(ObjectLookahead):
     """An open object between members. Its arguments are those of `ObjectProgress`."""
 
-    __slots__ = ("_free", "_names", "entries")
+    __slots__ = ("_by_text", "_free", "_is_novel_known", "_names", "_novel", "entries")
     bracket = 0x7D
     values: ObjectSource
 
@@ -60,18 +67,40 @@ class ObjectState(ObjectLookahead):
         self.entries: dict[tuple[int, int], MemberStart] = {}
         self._names: tuple[Reading, ...] | None = None
         self._free: tuple[InLexeme, ...] | None = None
+        self._novel: Novel | None = None
+        self._is_novel_known = False
+        self._by_text: bool | None = None
 
     # --- names ---
 
     def parts(self) -> tuple[Reading, ...]:
         if self._names is None:
-            self._names = (ByteChoice({QUOTE: NameStart(self)}),)
+            guards: dict[int, Guard] | None = {QUOTE: TEXT_NEEDED} if self._may_lack_names else None
+            self._names = (ByteChoice({QUOTE: NameStart(self)}, guards),)
         return self._names
 
-    def in_name(self) -> tuple[Reading, ...]:
-        if not self.is_offered():
+    @property
+    def _may_lack_names(self) -> bool:
+        """Return whether some name that may come, and need not, may have no value left."""
+        return self.by_text and (not self.at or len(self.offered()) > 1 or self.may_close())
+
+    def names_left(self, tape: Tape, end: int) -> list[int]:
+        """Return the listed names that may come next and have a value that does not only repeat an earlier item.
+        `end`: the object is written up to there."""
+        names = self.plan.names
+        return [i for i in self.offered() if any(entry.new(tape, end, names[i]) for entry in self.entries_of(i))]
+
+    def _next_or_close(self) -> tuple[ByteChoice, ...]:
+        found = super()._next_or_close()
+        if self.may_go_on() and self._may_lack_names:
+            found = (ByteChoice(found[0].moves, {_COMMA: NamesLeft(self)}), *found[1:])
+        return found
+
+    def in_name(self, left: list[int] | None = None) -> tuple[Reading, ...]:
+        """Return the readings of names, behind the quote. `left`: those of the listed ones; None: all that may come."""
+        if not (self.is_offered() if left is None else left):
             return self.free_names()
-        lexeme = self._listed()
+        lexeme = self._listed() if left is None else self._chosen(left)
         return (InLexeme(lexeme, lexeme.start, ListedName(self)), *self.free_names())
 
     def free_names(self) -> tuple[InLexeme, ...]:
@@ -87,8 +116,10 @@ class ObjectState(ObjectLookahead):
         if plan.unordered:
             return plan.names_left(self.at)
         offered = self.offered()
-        chosen = range(offered[0], offered[-1] + 1) if plan.in_order else frozenset(offered)
-        return Literals([pair for pair in plan.spelled if pair[1] in chosen])
+        return self._chosen(range(offered[0], offered[-1] + 1) if plan.in_order else frozenset(offered))
+
+    def _chosen(self, names: Container[int]) -> Literals:
+        return Literals([pair for pair in self.plan.spelled if pair[1] in names])
 
     # --- members ---
 
@@ -120,8 +151,31 @@ class ObjectState(ObjectLookahead):
 
     def part_done(self) -> Continuation:
         if self._done is None:
-            self._done = MemberDone(self, closed_guard(self))
+            guard = closed_guard(self) or self.novel
+            self._done = MemberDone(self, guard)
         return self._done
+
+    @property
+    def novel(self) -> Novel | None:
+        """Return the guard of the member that led here where little may come behind it, and the object must differ from
+        those before."""
+        if not self._is_novel_known:
+            self._is_novel_known = True
+            few = rests_of(self) if is_unique_item(self.follow) else None
+            self._novel = None if few is None else Novel(few)
+        return self._novel
+
+    @property
+    def by_text(self) -> bool:
+        """Return whether what may follow one of the names that may come next depends on the items before."""
+        if self._by_text is None:
+            self._by_text = is_unique_item(self.follow) and any(map(self._leaves_little, self.offered()))
+        return self._by_text
+
+    def _leaves_little(self, index: int) -> bool:
+        """Return whether name `index` has few values, and little may come behind it."""
+        roomy = self.values.roomy(self.plan.values)
+        return not roomy >> index & 1 and any(entry.few is not None for entry in self.entries_of(index))
 
 
 class NameStart(Then):
@@ -133,8 +187,30 @@ class NameStart(Then):
         super().__init__(state.in_name)
         self.state = state
 
+    @property
+    def by_text(self) -> bool:  # type: ignore[override]
+        return self.state.by_text
+
+    def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Reading, ...]:
+        run.reads_text()
+        assert run.tape is not None
+        return self.state.in_name(self.state.names_left(run.tape, run.tape.string[0]))
+
     def _find(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
         return self.state.name_lookahead(at, vocabulary) or super()._find(outcome, at, vocabulary)
+
+
+class NamesLeft:
+    """Another member may come: a name is left that has a value which does not only repeat an earlier item."""
+
+    def __init__(self, state: ObjectState) -> None:
+        self.state = state
+
+    def allows(self, tape: Tape, end: int) -> bool:
+        return self.state.offers_free() or bool(self.state.names_left(tape, end))
+
+    def refused(self, tape: Tape, among: Container[str]) -> None:
+        return None
 
 
 class MemberStart(Continuation):
@@ -157,6 +233,22 @@ class MemberStart(Continuation):
     def _value(self) -> tuple[Reading, ...]:
         return (self.state.values.start(self.terms, self.state.part_done()),)
 
+    @property
+    def few(self) -> tuple[FewValue, ...] | None:
+        """Return the values where they are few, and some of them may have to be left out."""
+        return None if self.state.novel is None else self.state.values.few(self.terms)
+
+    def new(self, tape: Tape, end: int, name: str) -> MemberStart | None:
+        """Return the same start without values that could only repeat an earlier item; None where none is left. `end`:
+        the object is written up to there, without the name."""
+        novel, few = self.state.novel, self.few
+        if novel is None or few is None:
+            return self
+        terms = without_repeated(self.terms, few, tape, end, name, novel)
+        if terms == self.terms:
+            return self
+        return MemberStart(self.state, terms) if self.state.values.satisfiable(terms) else None
+
 
 class ListedName(Continuation):
     """The continuation after a listed name; the outcome is its index."""
@@ -164,7 +256,7 @@ class ListedName(Continuation):
     __slots__ = ("state",)
 
     def __init__(self, state: ObjectState) -> None:
-        super().__init__()
+        super().__init__(TEXT_NEEDED if state.by_text else None)
         self.state = state
 
     def pointer(self) -> str:
@@ -172,6 +264,18 @@ class ListedName(Continuation):
 
     def after(self, outcome: int) -> tuple[Reading, ...]:
         return tuple([reading for entry in self.state.entries_of(outcome) for reading in entry.after(0)])
+
+    def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Reading, ...]:
+        if self.guard is None:
+            return self.after(outcome)
+        run.passes(self.guard, end_offset)
+        run.reads_text()
+        assert run.tape is not None
+        name, found = self.state.plan.names[outcome], list[Reading]()
+        for entry in self.state.entries_of(outcome):
+            new = entry.new(run.tape, run.tape.string[0], name)
+            found += () if new is None else new.after(0)
+        return tuple(found)
 
     def _find(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
         return self.state.entry_lookahead(outcome, at, vocabulary) or super()._find(outcome, at, vocabulary)

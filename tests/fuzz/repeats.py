@@ -1,0 +1,143 @@
+"""Arrays of unique objects at random that often begin alike: with one member of many values, and others of few.
+
+    python -m tests.fuzz.repeats [--minutes 5] [--seed 0] [--case SEED]
+
+A walk under the masks draws short texts, so that items repeat. A mask must be what trying every token says, no place
+may be without a way on, and what is finished must be valid.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import time
+import traceback
+from collections import Counter
+from typing import Any
+
+import jsonschema_rs
+import numpy as np
+
+from sluicegate.grammar import GrammarError, GrammarOptions, LazyGrammar, compile_json_schema
+from tests.fuzz.grammar import Finding, finish
+from tests.grammar.grammar_checks import allowed, byte_vocabulary
+from tests.reference.mask_by_trial import mask_by_trial
+
+_NAMES = ("a", "b", "ab", "on", "name")
+_FEW: tuple[Any, ...] = (
+    {"type": "boolean"},
+    {"enum": ["x", "xy", 1]},
+    {"const": None},
+    {"enum": [{"a": 1}, {"b": 2}, [1]]},
+    {"type": "integer", "minimum": 0, "maximum": 1},
+    {"type": "object", "properties": {"q": {"type": "boolean"}}, "required": ["q"], "additionalProperties": False},
+    {"type": "array", "items": {"type": "boolean"}, "maxItems": 1},
+    {"enum": ["", "a"]},
+)
+_MANY: tuple[Any, ...] = (
+    {"type": "string"},
+    {"type": "integer"},
+    {},
+    {"type": "string", "pattern": "^[ab]*$"},
+    {"type": "array", "items": {"type": "integer"}},
+    {"type": ["string", "null"]},
+)
+_OTHERS: tuple[Any, ...] = (
+    {"type": "boolean"},
+    {"type": "string"},
+    {"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"], "additionalProperties": False},
+)
+
+
+def schema(pick: random.Random) -> dict[str, Any]:
+    names = pick.sample(_NAMES, pick.randrange(2, 5))
+    members = {name: pick.choice(_FEW) for name in names}
+    members[pick.choice(names)] = pick.choice(_MANY)
+    item: dict[str, Any] = {"type": "object", "properties": members, "additionalProperties": False}
+    more: list[tuple[float, dict[str, Any]]] = [
+        (0.8, {"required": pick.sample(names, pick.randrange(len(names) + 1))}),
+        (0.2, {"minProperties": pick.randrange(4)}),
+        (0.2, {"maxProperties": pick.randrange(1, 4)}),
+        (0.15, {"dependentRequired": {names[0]: [names[1]]}}),
+        (0.15, {"patternProperties": {"^x": {"type": "boolean"}}}),
+        (0.1, {"patternProperties": {"^[a]$": {"type": ["boolean", "string", "integer"]}}}),
+    ]
+    for chance, keyword in more:
+        item |= keyword if pick.random() < chance else {}
+    items = {"anyOf": [item, pick.choice(_OTHERS)]} if pick.random() < 0.15 else item
+    found: dict[str, Any] = {"type": "array", "items": items, "uniqueItems": True}
+    found |= {"minItems": pick.randrange(1, 5)} if pick.random() < 0.2 else {}
+    found |= {"maxItems": pick.randrange(2, 6)} if pick.random() < 0.2 else {}
+    if pick.random() < 0.1:
+        return {"type": "object", "properties": {"l": found}, "required": ["l"], "additionalProperties": False}
+    return found
+
+
+def walk(compiled: LazyGrammar, pick: random.Random) -> bytes:
+    """Draw a text in which most strings are empty, and finish it."""
+    vocabulary, matcher, text = compiled.vocabulary, compiled.matcher(), b""
+    row = np.zeros(vocabulary.row_words, np.int32)
+    for _ in range(90):
+        matcher.fill_mask(row)
+        if pick.random() < 0.05 and not np.array_equal(row, mask_by_trial(matcher, vocabulary)):
+            raise Finding(f"the mask differs from trial after {text!r}")
+        tokens = sorted(allowed(matcher, vocabulary) - set(vocabulary.eos_token_ids))
+        if not tokens:
+            if not matcher.can_stop:
+                raise Finding(f"dead end after {text!r}")
+            break
+        likely = [byte for byte, chance in ((0x22, 0.7), (0x7D, 0.1)) if byte in tokens and pick.random() < chance]
+        token = pick.choice(likely or tokens)
+        matcher.accept(token)
+        text += vocabulary.words[token]
+    return text + finish(matcher, text)
+
+
+def case(seed: int) -> str:
+    """Try one schema. Return what came of it: a kind of refusal, "compiled", or a finding."""
+    pick = random.Random(f"repeats:{seed}")
+    made = schema(pick)
+    options = GrammarOptions(
+        property_order=pick.choice(("schema", "any", "required_first")),
+        whitespace=pick.choice(("compact", "flexible")),
+    )
+    try:
+        judge = jsonschema_rs.validator_for(made)
+        compiled = compile_json_schema(made, byte_vocabulary(), options=options)
+        for _ in range(4):
+            text = walk(compiled, pick)
+            if not judge.is_valid(json.loads(text)):
+                raise Finding(f"invalid: {text!r}")
+    except GrammarError as error:
+        return type(error).__name__
+    except Finding as error:
+        return f"FINDING {error} under {json.dumps(made)}"
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        return f"FINDING {error!r:.200} ({last.filename.split('/')[-1]}:{last.lineno}) under {json.dumps(made)}"
+    return "compiled"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--case", type=int, help="a seed, run once")
+    asked = parser.parse_args()
+    if asked.case is not None:
+        print(case(asked.case))
+        return
+    counts: Counter[str] = Counter()
+    ends, seed = time.monotonic() + 60 * asked.minutes, asked.seed
+    while time.monotonic() < ends:
+        outcome = case(seed)
+        counts[outcome.split(" ")[0]] += 1
+        if outcome.startswith("FINDING"):
+            print(f"{seed} {outcome}", flush=True)
+        seed += 1
+    print(json.dumps(dict(sorted(counts.items()))))
+
+
+if __name__ == "__main__":
+    main()
