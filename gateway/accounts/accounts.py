@@ -228,8 +228,8 @@ class Accounts:
         if self.journal is not None:
             self.journal.reserved(request.id, key, UsageSum(requests=1, interrupted=1, cost_nanos=need.nanos))
         runs = [self._runs.take(meter.name, meter.limits, MARK.get(), need) for meter in meters]
-        taken = tuple(meter.take(need, now_s) for meter in meters)
-        self._held[request.id] = Reservation(key, need, taken, tuple(use for use in runs if use is not None), shares)
+        taken = tuple([meter.take(need, now_s) for meter in meters])
+        self._held[request.id] = Reservation(key, need, taken, tuple([use for use in runs if use is not None]), shares)
 
     def _check(self, meters: Sequence[AnyMeter], need: UsageEstimate, now_s: float) -> None:
         for meter in meters:
@@ -298,7 +298,7 @@ class Accounts:
         feature = held.key.feature if held is not None else ""
         key = UsageKey(day_of(now_s), caller.key_id or "", caller.team or "", feature, outcome.model)
         self._flusher.add(key, usage)
-        add_usage(self.since_start, UsageKey("", *_rest(key)), usage)
+        add_usage(self.since_start, UsageKey("", *key[1:]), usage)
         self._totals.add(key, usage.cost_nanos, now_s)
         if self.journal is not None and usage.requests:
             self.journal.settled(outcome.request.id, key, usage)
@@ -375,7 +375,3 @@ class Accounts:
             await meter.give_back(time.time())
         if self._shared_runs is not None:
             await self._shared_runs.flush()
-
-
-def _rest(key: UsageKey) -> tuple[str, str, str, str]:
-    return key.key_id, key.team, key.feature, key.model

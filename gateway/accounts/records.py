@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from sluicegate.gateway.settings import KeySettings, Limits
 from sluicegate.plugins import Caller, ConfigurationError, RequestError, read_settings
-from sluicegate.plugins.frozen import frozen_when_checked
 
 NANOS = 1_000_000_000
 """Money is counted in whole billionths of the currency's unit, so that sums are exact."""
@@ -144,10 +143,9 @@ def _non_default_fields(record: KeyRecord | Limits) -> dict[str, Any]:
     }
 
 
-@frozen_when_checked
-@dataclass(frozen=True, slots=True)
-class UsageKey:
-    """What usage is added up by. `day` is YYYY-MM-DD in UTC; empty names = none."""
+class UsageKey(NamedTuple):
+    """What usage is added up by. `day` is YYYY-MM-DD in UTC; empty names = none. A tuple, because a request looks it up
+    several times: hashed and compared without a call."""
 
     day: str
     key_id: str

@@ -60,7 +60,10 @@ class Validator:
         return bool(answers) and self.first_complaint(request, answers) is None
 
     def first_complaint(self, request: Request, answers: Sequence[Answer]) -> str | None:
-        return next(filter(None, (self.complaint_of_whole(request, answer) for answer in answers)), None)
+        for answer in answers:
+            if (complaint := self.complaint_of_whole(request, answer)) is not None:
+                return complaint
+        return None
 
     def _prepare(self, schema: Any, name: str, place: str) -> None:
         try:

@@ -105,20 +105,16 @@ class TextDialect(Dialect, Generic[P]):
     async def _respond(self, runtime: Runtime, request: HttpRequest, parsed: P) -> Response:
         scope, receive, pipeline = request.scope, request.receive, runtime.pipeline
         context, route = parent_of(request), scope["path"]
+        if not parsed.request.stream:
+            collecting = collected(runtime, parsed, parsed.request, context, route, waited_s(scope))
+            exchange = await unless_disconnected(scope, receive, collecting)
+            return WholeAnswer(self.whole(exchange, parsed), headers_of(exchange))
         with InWordsOf(parsed):
             opening = pipeline.open(parsed.request, context, route=route, waited_s=waited_s(scope))
             exchange = await unless_disconnected(scope, receive, opening)
             exchange.ignored += parsed.ignored
-            headers = headers_of(exchange)
-            if parsed.request.stream:
-                writer, beat_s = self.writer(exchange, parsed), runtime.settings.server.heartbeat_s
-                return EventStream(pipeline, exchange, writer, headers, beat_s, parsed)
-            try:
-                await unless_disconnected(scope, receive, pipeline.collect(exchange))
-            except ClientDisconnected:
-                await pipeline.close(exchange, asyncio.CancelledError())
-                raise
-        return WholeAnswer(self.whole(exchange, parsed), headers)
+            writer, beat_s = self.writer(exchange, parsed), runtime.settings.server.heartbeat_s
+            return EventStream(pipeline, exchange, writer, headers_of(exchange), beat_s, parsed)
 
     async def _respond_jointly(self, runtime: Runtime, request: HttpRequest, parsed: P) -> Response:
         """Answer several prompts. Each is a request of its own, for limits too; the first that fails fails all."""

@@ -40,10 +40,10 @@ class RailCounter:
             for decision in done.decisions:
                 if decision.slot not in GUARDED:
                     continue
-                rail = self._rails.of("rail", decision.stage)
+                rail = self._rails[decision.stage]
                 found[at_s, decision.slot, rail, "", decision.outcome] += 1
                 for category in filter(None, decision.detail.get("categories") or ()):
-                    name = self._categories.of("category", category)
+                    name = self._categories[category]
                     found[at_s, decision.slot, rail, name, decision.outcome] += 1
         return found
 

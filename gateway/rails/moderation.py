@@ -117,7 +117,7 @@ class Moderation:
     @property
     def irreplaceable(self) -> tuple[str, ...]:
         """Return the texts that were refused and could not be replaced in place. They ended their choices."""
-        return tuple(text.window.irreplaceable for text in self._texts() if text.window.irreplaceable)
+        return tuple([text.window.irreplaceable for text in self._texts() if text.window.irreplaceable])
 
     def is_settled(self, index: int, channel: Channel, call: int = 0) -> bool:
         """Return whether no text of that channel and call is held. For arguments of a call: whether they are a complete
@@ -289,7 +289,7 @@ class Moderation:
         return found
 
     def _texts(self) -> Iterable[WindowedText]:
-        return (text for choice in self._choices for text in choice.texts.values())
+        return [text for choice in self._choices for text in choice.texts.values()]
 
     def _watch(self, choice: ChoiceTexts, held: int, now: float) -> None:
         """Note when text was held, from its first character until nothing waits any more."""

@@ -100,7 +100,10 @@ class Policies:
         return (self.default.name, *(policy.name for policy in self.claiming))
 
     def of(self, request: Request, caller: Caller, route: str = "") -> Policy:
-        return next((p for p in self.claiming if p.claimed_by(request, caller, route)), self.default)
+        for policy in self.claiming:
+            if policy.claimed_by(request, caller, route):
+                return policy
+        return self.default
 
 
 def read_file(path: Path) -> Mapping[str, Any]:

@@ -17,9 +17,9 @@ def shows_states(model: ServedModel) -> bool:
     return shows(model, ProbedModel) and bool(model.probe_labels)
 
 
-def judged_by_states(rails: Iterable[tuple[str, object]], policy: Policy) -> bool:
-    """Return whether an active rail reads states of the model."""
-    return any(reads_states(rail) and policy.rail_policy("moderate", name).mode == "enforce" for name, rail in rails)
+def any_enforced(rails: Iterable[tuple[str, object]], policy: Policy) -> bool:
+    """Return whether one of the rails acts under the policy."""
+    return any(policy.rail_policy("moderate", name).mode == "enforce" for name, _ in rails)
 
 
 def check_probes(rails: Iterable[tuple[str, object]], generator: Generator) -> None:

@@ -109,6 +109,8 @@ class Safety:
 
     policy: Policy = EVERYTHING
     output_rails: list[tuple[str, OutputRail]] = field(default_factory=list)
+    state_rails: list[tuple[str, OutputRail]] = field(default_factory=list)
+    """Those of them that read the model's hidden states."""
     restore: dict[str, str] = field(default_factory=dict, repr=False)
     """Placeholders -> values that this caller may see."""
     unenforced: list[str] = field(default_factory=list)

@@ -8,7 +8,7 @@ from typing import Any
 
 from sluicegate.cache import CacheHit, CacheQuestion, Recall, SharedResult, TieredCache, question_of
 from sluicegate.gateway.answer.validation import WHOLE, Validator
-from sluicegate.gateway.rails.states import judged_by_states
+from sluicegate.gateway.rails.states import any_enforced
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.tracing.timing import TimedStage
 from sluicegate.plugins import Answer, Caller, Request, Reuse, ServedModel, Usage
@@ -56,7 +56,7 @@ def _question(exchange: Exchange) -> CacheQuestion | None:
     """Return the question for the caches, and note it in the exchange. Return None where no cache is asked."""
     caches = [cache for _, cache in exchange.stages.recall]
     question = None
-    if caches and judged_by_states(exchange.safety.output_rails, exchange.safety.policy):
+    if caches and any_enforced(exchange.safety.state_rails, exchange.safety.policy):
         caches = []  # a cached answer has no states to judge
     if caches:
         fingerprint = exchange.stages.fingerprint + exchange.safety.policy.fingerprint

@@ -20,7 +20,6 @@ from sluicegate.gateway.answer.validation import Validator
 from sluicegate.gateway.prompts.lengths import check_sampling, size_of
 from sluicegate.gateway.rails.judging import Judging
 from sluicegate.gateway.rails.moderation import Moderation
-from sluicegate.gateway.rails.states import reads_states
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.guarding.holding import Holding
 from sluicegate.gateway.request.guarding.joints import found_across, without_one
@@ -277,7 +276,7 @@ def _job(exchange: Exchange) -> Job:
         deadline_s=_deadline_s(exchange),
         version=exchange.served.version,
         explain=request.explain or request.confidence,
-        probed=any(reads_states(rail) for _, rail in exchange.safety.output_rails),
+        probed=bool(exchange.safety.state_rails),
         traceparent=exchange.entry.trace.traceparent,
         request=request,
         tool_grammars=attempt.tool_grammars,

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 OTHER = "other"
 
 
-class Labels:
-    """The first `limit` values of each label keep their names; all later ones are counted together as `other`."""
+class Labels(dict[str, str]):
+    """The values of one label: the first `limit` keep their names, all later ones are counted together as `other`. A
+    dictionary, since a request asks it some twenty times: a value that is known costs no call."""
 
     def __init__(self, limit: int) -> None:
+        super().__init__()
         self._limit = limit
-        self._known: dict[str, set[str]] = defaultdict(set)
 
-    def of(self, label: str, value: str) -> str:
-        known = self._known[label]
-        if value in known:
-            return value
-        if len(known) >= self._limit:
+    def __missing__(self, value: str) -> str:
+        if len(self) >= self._limit:
             return OTHER
-        known.add(value)
+        self[value] = value
         return value

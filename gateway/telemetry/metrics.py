@@ -50,7 +50,8 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self._objectives = objectives
-        self._labels = Labels(label_values)
+        self._models, self._outcomes, self._stages = Labels(label_values), Labels(label_values), Labels(label_values)
+        self._verdict_names, self._results = Labels(label_values), Labels(label_values)
         self._requests = self._counts(semconv.METRIC_REQUESTS, "Requests by how they ended.", MODEL, "outcome")
         self._goodput = self._counts(
             semconv.METRIC_GOODPUT, "Requests served, by whether they kept the service level objectives.", MODEL, "met"
@@ -133,10 +134,10 @@ class Metrics:
         self.registry.register(VllmAliases(stats, model, capacity))
 
     def observe(self, outcome: Outcome) -> None:
-        model = self._labels.of("model", outcome.model)
+        model = self._models[outcome.model]
         trace_id = outcome.trace_id or ""
         ended = outcome.error or (outcome.answers[0].finish_reason if outcome.answers else SUCCESS)
-        self._requests.inc(model, self._labels.of("outcome", ended))
+        self._requests.inc(model, self._outcomes[ended])
         self._duration.trace(outcome.duration_s, trace_id, model)
         if outcome.time_to_first_chunk_s is not None:
             self._first.trace(outcome.time_to_first_chunk_s, trace_id, model)
@@ -151,7 +152,7 @@ class Metrics:
         self._tokens.observe(outcome.usage.completion_tokens, model, "output")
         self._observe_engine(outcome, model)
         for decision in outcome.decisions:
-            stage = self._labels.of("stage", decision.stage)
+            stage = self._stages[decision.stage]
             self._stage.observe(decision.duration_s, decision.slot, stage)
             if decision.slot in JUDGED:
                 self._observe_judgement(decision, stage)
@@ -174,14 +175,13 @@ class Metrics:
                 self._prefill.observe(line.first_token_s - line.started_s, model)
 
     def _observe_judgement(self, decision: Decision, stage: str) -> None:
-        of = self._labels.of
         if decision.slot != "recall":
-            self._verdicts.inc(stage, of("verdict", decision.outcome))
+            self._verdicts.inc(stage, self._verdict_names[decision.outcome])
             if decision.outcome in STOPPED:
                 target = "input" if decision.slot == "screen" else "output"
                 self._refusals.inc(stage, target)
         else:
-            self._lookups.inc(of("result", decision.outcome))
+            self._lookups.inc(self._results[decision.outcome])
 
     def _counter(self, name: str, documentation: str, *labels: str) -> Counter:
         return Counter(name, documentation, labels, registry=self.registry)

@@ -48,7 +48,7 @@ class Series:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._slices: deque[Slice] = deque(maxlen=KEPT)
-        self._labels = Labels(LABELS)
+        self._rails, self._tenants = Labels(LABELS), Labels(LABELS)
 
     def add(self, done: FinishedRequest) -> None:
         slice_ = self._current()
@@ -60,13 +60,13 @@ class Series:
         slice_.errors += done.error is not None and not stopped and not done.by_caller
         for decision in done.decisions:
             if decision.slot in ("screen", "moderate"):
-                slice_.verdicts[self._labels.of("rail", decision.stage), decision.outcome] += 1
+                slice_.verdicts[self._rails[decision.stage], decision.outcome] += 1
 
     def turn_away(self, tenant: str) -> bool:
         """Count a request that was refused by its head alone: it has no trace and no line. Return whether it is the
         first of its slice."""
         away = self._current().turned_away
-        away[self._labels.of("tenant", tenant)] += 1
+        away[self._tenants[tenant]] += 1
         return away.total() == 1
 
     def as_json(self) -> list[dict[str, Any]]:

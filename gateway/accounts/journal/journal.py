@@ -230,5 +230,4 @@ def _close(segment: JournalSegment) -> None:
 
 
 def _line(kind: str, request_id: str, key: UsageKey, usage: UsageSum) -> bytes:
-    named = (key.day, key.key_id, key.team, key.feature, key.model)
-    return orjson.dumps((kind, request_id, named, usage_values(usage))) + b"\n"
+    return orjson.dumps((kind, request_id, tuple(key), usage_values(usage))) + b"\n"

@@ -148,11 +148,11 @@ def _applied(db: Connection, journal: str) -> int:
 
 
 def _named(item: tuple[UsageKey, UsageSum]) -> tuple[str, ...]:
-    return dataclasses.astuple(item[0])
+    return item[0]
 
 
 def _row(key: UsageKey, usage: UsageSum) -> tuple[object, ...]:
-    return (*dataclasses.astuple(key), *dataclasses.astuple(usage))
+    return (*key, *dataclasses.astuple(usage))
 
 
 def _before(key_id: str, row: tuple[object, ...] | None) -> KeyRecord | None:

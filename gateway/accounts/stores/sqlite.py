@@ -227,7 +227,7 @@ class SqliteAccountStore:
 
 
 def _row(key: UsageKey, usage: UsageSum) -> tuple[object, ...]:
-    return (*dataclasses.astuple(key), *dataclasses.astuple(usage))
+    return (*key, *dataclasses.astuple(usage))
 
 
 def _before(key_id: str, row: tuple[object] | None) -> KeyRecord | None:

@@ -71,7 +71,7 @@ class ChatMessage(Wire):
         return self
 
     def fact(self) -> Message:
-        calls = tuple(call.fact() for call in self.tool_calls or ())
+        calls = tuple([call.fact() for call in self.tool_calls or ()])
         return Message(self.role, self._text(), self.name, calls, self.tool_call_id)
 
     def _text(self) -> str:
@@ -154,7 +154,7 @@ def _request(wire: ChatRequest, constraint: Constraint | None, api_key: str | No
     return Request(
         id=f"chatcmpl-{os.urandom(16).hex()}",
         model=wire.model,
-        messages=tuple(message.fact() for message in wire.messages),
+        messages=tuple([message.fact() for message in wire.messages]),
         sampling=_sampling(wire),
         constraint=constraint,
         n=wire.n or 1,

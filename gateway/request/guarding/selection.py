@@ -30,6 +30,8 @@ def choose_rails(exchange: Exchange, chosen: Policy | None = None) -> None:
             continue
         if stages.rail_health.runs("moderate", name, rail_policy):
             safety.output_rails.append((name, rail))
+            if reads_states(rail):
+                safety.state_rails.append((name, rail))
         else:
             safety.unenforced.append(f"moderate {name}: failed open")
 
@@ -43,17 +45,16 @@ def settle_states(exchange: Exchange) -> None:
     """Leave out rails that go by states which this model does not show, where they may fail. Raises `StageFailed` for
     one that must act: the answer could not be judged, so none is begun."""
     safety, model = exchange.safety, exchange.served
-    if shows_states(model):
+    if not safety.state_rails or shows_states(model):
         return
-    for name, rail in list(safety.output_rails):
-        if not reads_states(rail):
-            continue
+    for name, rail in list(safety.state_rails):
         rail_policy = safety.policy.rail_policy("moderate", name)
         if rail_policy.mode == "shadow":
             continue
         if not rail_policy.may_fail:
             raise StageFailed("moderate", name, f"model {model.name!r} has no probes, and its answers must be judged")
         safety.output_rails.remove((name, rail))
+        safety.state_rails.remove((name, rail))
         safety.unenforced.append(f"moderate {name}: model {model.name!r} has no probes")
 
 

@@ -54,7 +54,7 @@ async def opened(folder: Path) -> Accounts:
 
 def test_sums_add_up_by_day_and_month(store: AccountStore) -> None:
     store.add("j", 1, {KEY: ONE})
-    store.add("j", 2, {KEY: ONE, dataclasses.replace(KEY, day="2026-11-02"): ONE})
+    store.add("j", 2, {KEY: ONE, KEY._replace(day="2026-11-02"): ONE})
     assert store.usage("2026-11-21", "2026-11-30")[KEY].prompt_tokens == 10
     assert len(store.usage("2026-11-01", "2026-11-30")) == 2
     assert store.spent("2026-11-21") == {("key", "a"): (38, 57), ("team", "blue"): (38, 57)}

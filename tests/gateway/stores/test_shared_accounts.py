@@ -82,7 +82,7 @@ async def opened(database: Database, redis: RedisServer | None = None, **more: A
 def test_sums_add_up_and_a_segment_counts_once(store: PostgresAccountStore) -> None:
     for _ in range(3):
         assert store.add("j", 1, {DAY: ONE}) == 0
-    store.add("j", 2, {DAY: ONE, dataclasses.replace(DAY, day="2026-11-02"): ONE})
+    store.add("j", 2, {DAY: ONE, DAY._replace(day="2026-11-02"): ONE})
     assert store.usage("2026-11-21", "2026-11-30")[DAY].prompt_tokens == 10
     assert store.spent("2026-11-21") == {("key", "a"): (38, 57), ("team", "blue"): (38, 57)}
     assert (store.applied("j"), store.applied("other")) == (2, 0)
@@ -91,7 +91,7 @@ def test_sums_add_up_and_a_segment_counts_once(store: PostgresAccountStore) -> N
 def test_a_row_that_cannot_be_kept_is_set_aside_and_the_others_are_kept(
     store: PostgresAccountStore, database: Database
 ) -> None:
-    bad = [dataclasses.replace(DAY, model=text) for text in ("a\x00b", "\ud800")]
+    bad = [DAY._replace(model=text) for text in ("a\x00b", "\ud800")]
     assert store.add("j", 1, {bad[0]: ONE, DAY: ONE, bad[1]: ONE}) == 2
     assert store.usage("", "9") == {DAY: ONE}
     assert len(database.execute("select row from sluicegate.set_aside").fetchall()) == 2
