@@ -51,6 +51,8 @@ class ToolCallRequest:
     parent: otel.Context | None = None
     request_id: str = ""
     protocol: str = ""
+    nbytes: int = 0
+    """Of the body that the call came in."""
 
 
 class ToolCalls:
@@ -102,7 +104,9 @@ class ToolCalls:
         )
 
     async def _carry_out(self, asked: ToolCallRequest) -> dict[str, Any]:
-        request = request_of(asked.server, asked.tool, (json.dumps(asked.arguments),), asked.api_key)
+        tenant, workers = asked.caller.tenant, self._pipeline.stages.workers
+        text = await workers.run(tenant, asked.nbytes, json.dumps, asked.arguments)
+        request = request_of(asked.server, asked.tool, (text,), asked.api_key)
         way = self._pipeline.elsewhere(request, asked.parent, route=f"/mcp/{asked.server}", by=f"{MODEL}{asked.server}")
         async with way as exchange:
             exchange.tool = ToolCallRecord(asked.server, asked.tool, asked.request_id, asked.protocol, asked.mark.run)
@@ -124,10 +128,10 @@ class ToolCalls:
         search = partial(memory.find_carried, server, tool, arguments, allowed, least)
         if source := await exchange.stages.workers.run(asked.caller.tenant, size, search):
             raise CarriedOver(server, source, least)
-        left = await moderate_arguments(self._pipeline, exchange, definition, arguments, memory)
+        left = await moderate_arguments(self._pipeline, exchange, definition, arguments, memory, size)
         if left != arguments:
             await self._validate_input(exchange, schema, definition, left, size)
-        memory.note_sent(server, tool, left)
+        await exchange.stages.workers.run(asked.caller.tenant, size, memory.note_sent, server, tool, left)
         exchange.read = Usage(prompt_tokens=-(-size // CHARS_PER_TOKEN))
         return left
 

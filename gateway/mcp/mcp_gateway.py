@@ -127,7 +127,10 @@ class McpGateway:
         if server == OWN:
             assert self._own is not None
             return await self._own.call(tool, arguments, OwnToolCaller(caller.tenant, key, parent, call.body.nbytes))
-        asked = ToolCallRequest(server, tool, arguments, caller, mark, key, parent, call.request_id, call.protocol)
+        nbytes = call.body.nbytes
+        asked = ToolCallRequest(
+            server, tool, arguments, caller, mark, key, parent, call.request_id, call.protocol, nbytes
+        )
         return await self._calls.call(asked)
 
     # --- for operators --------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import dataclasses
 import json
 import uuid
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from sluicegate.gateway.mcp.definitions import ToolDefinition
@@ -67,13 +68,19 @@ async def reasons_against(pipeline: Pipeline, definition: ToolDefinition) -> tup
 
 
 async def moderate_arguments(
-    pipeline: Pipeline, exchange: Exchange, definition: ToolDefinition, arguments: Mapping[str, Any], memory: RunMemory
+    pipeline: Pipeline,
+    exchange: Exchange,
+    definition: ToolDefinition,
+    arguments: Mapping[str, Any],
+    memory: RunMemory,
+    size: int,
 ) -> dict[str, Any]:
-    """Return `arguments` after the output rails, which read them as a model's call after the run's results. Raises
-    `UntrustedTarget`."""
+    """Return `arguments` after the output rails, which read them as a model's call after the run's results. `size`:
+    characters of them as JSON. Raises `UntrustedTarget`."""
+    tenant, workers = exchange.caller.tenant, exchange.stages.workers
     server, tool = definition.server, f"{definition.server}{SEPARATOR}{definition.name}"
     read = [Message("tool", text, name=source.replace("/", SEPARATOR, 1)) for source, text in memory.raw]
-    said = json.dumps(arguments, ensure_ascii=False)
+    said = await workers.run(tenant, size, partial(json.dumps, arguments, ensure_ascii=False))
     call = Answer(0, "", "tool_calls", tool_calls=(ToolCall("call", tool, said),))
     described = Tool(tool, str(definition.content.get("description", "")), definition.input_schema)
     exchange.request = dataclasses.replace(exchange.request, messages=tuple(read), tools=(described,))
@@ -82,7 +89,7 @@ async def moderate_arguments(
         found_by = exchange.moderation.reasons if exchange.moderation is not None else {}
         reason = "; ".join(f"{rail}: {why}" for rail, why in found_by.items())
         raise UntrustedTarget(server, definition.name, answer.refusal or "a safety rail took it out", reason)
-    found = json.loads(answer.tool_calls[0].arguments)
+    found = await workers.run(tenant, size, json.loads, answer.tool_calls[0].arguments)
     assert isinstance(found, dict)
     return found
 

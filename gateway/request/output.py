@@ -10,6 +10,10 @@ from sluicegate.gateway.answer.regions import Regions
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.plugins import Answer, Generation, Piece, Timeline, Usage
 
+LONG = 1024
+"""Characters of a piece that rails read at once: milliseconds of the loop where each number is a text of
+its own."""
+
 
 def pieces_of(exchange: Exchange) -> AsyncIterable[Piece]:
     attempt = exchange.attempt
@@ -38,6 +42,19 @@ async def _by_region(exchange: Exchange, generation: Generation) -> AsyncIterato
     finally:
         if isinstance(pieces, AsyncGenerator):
             await pieces.aclose()
+
+
+def parts_of(piece: Piece) -> Iterator[Piece]:
+    """Yield a long piece in parts of `LONG` characters, of which the last says what the piece says beside its text.
+    One with log probabilities stays whole: they belong to all of it."""
+    if piece.logprobs:
+        yield piece
+        return
+    last = (len(piece.text) - 1) // LONG * LONG
+    bare = replace(piece, token_ids=(), finish_reason=None, closed="", ends=False, stopped_by="", probed=())
+    for at in range(0, last, LONG):
+        yield replace(bare, text=piece.text[at : at + LONG])
+    yield replace(piece, text=piece.text[last:])
 
 
 class Replay:

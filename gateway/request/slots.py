@@ -25,7 +25,7 @@ from sluicegate.gateway.request.guarding.holding import Holding
 from sluicegate.gateway.request.guarding.joints import found_across, without_one
 from sluicegate.gateway.request.guarding.screening import Screening
 from sluicegate.gateway.request.guarding.selection import limits_of, settle_output_rails, settle_states
-from sluicegate.gateway.request.output import Replay, pieces_of
+from sluicegate.gateway.request.output import LONG, Replay, parts_of, pieces_of
 from sluicegate.gateway.request.retrieval import wants_documents
 from sluicegate.gateway.request.tracing.live import LiveRequests, add_deliveries
 from sluicegate.gateway.request.tracing.timing import TimedStage
@@ -309,12 +309,18 @@ async def moderate(exchange: Exchange) -> AsyncGenerator[Delta, None]:
     started = time.perf_counter()
     pieces = aiter(pieces_of(exchange))
     try:
-        async for piece in pieces:
-            for delta in moderation.feed(piece) if judging is None else await _judged(judging, moderation, piece):
-                if delta.finish_reason == "error":  # dialects have no word for it: it would look like a whole answer
-                    raise GenerationFailed("the model's generation ended in an error before the answer was whole")
-                exchange.released()
-                yield delta
+        async for whole in pieces:
+            is_long = len(whole.text) > LONG
+            for piece in parts_of(whole) if is_long else (whole,):
+                for delta in moderation.feed(piece) if judging is None else await _judged(judging, moderation, piece):
+                    if (
+                        delta.finish_reason == "error"
+                    ):  # dialects have no word for it: it would look like a whole answer
+                        raise GenerationFailed("the model's generation ended in an error before the answer was whole")
+                    exchange.released()
+                    yield delta
+                if is_long:
+                    await asyncio.sleep(0)  # other requests go on in between
             if judging is not None and judging.failure is not None:
                 raise judging.failure
             if moderation.finished:

@@ -15,8 +15,8 @@ from mcp.client.session import ClientSession
 from pydantic import TypeAdapter
 
 from sluicegate import __version__
-from sluicegate.gateway.mcp.servers.transports import ConnectionStats as ConnectionStats
 from sluicegate.gateway.mcp.servers.transports import transport_of
+from sluicegate.gateway.mcp.servers.watch import ConnectionStats as ConnectionStats
 from sluicegate.gateway.mcp.settings import McpServerSettings
 
 RESULT: TypeAdapter[Any] = TypeAdapter(types.CallToolResult | types.InputRequiredResult)

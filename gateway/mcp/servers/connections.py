@@ -135,8 +135,7 @@ class McpUpstream:
 
     def _gone(self, oversized: int) -> UpstreamFailed:
         if self.watch.oversized > oversized:
-            most = self.settings.max_result_bytes
-            return UpstreamFailed(f"{FAILED.format(name=self.name)}answered with more than {most} bytes")
+            return UpstreamFailed(FAILED.format(name=self.name) + self.watch.why)
         return self._failed("closed the connection in the middle of a request", None)
 
     def _failed(self, what: str, error: BaseException | None) -> UpstreamFailed:

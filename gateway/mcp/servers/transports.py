@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import ssl
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
-from typing import Any, cast
+from functools import lru_cache
+from typing import Any
 
 import anyio
 import httpx2
@@ -21,6 +22,8 @@ from mcp.os.posix.utilities import terminate_posix_process_tree
 from mcp.shared.message import SessionMessage
 from mcp.types.jsonrpc import JSONRPCError, JSONRPCResponse, jsonrpc_message_adapter
 
+from sluicegate.gateway.mcp.servers.http_bounds import BoundedTransport
+from sluicegate.gateway.mcp.servers.watch import BoundedMessages, ConnectionStats
 from sluicegate.gateway.mcp.settings import McpServerSettings
 
 log = logging.getLogger("sluicegate.mcp")
@@ -29,19 +32,15 @@ EXIT_S = 1.0
 TAIL = 2000
 
 
-@dataclass(slots=True)
-class ConnectionStats:
-    """Counters of one connection. Mutable. `oversized`: messages longer than allowed; `stderr_tail`: last bytes on
-    standard error."""
-
-    oversized: int = 0
-    malformed: int = 0
-    stderr_tail: bytearray = field(default_factory=bytearray)
-
-
 def transport_of(settings: McpServerSettings, watch: ConnectionStats) -> Any:
     """Return a context manager that yields the streams for the SDK's client."""
-    return over_http(settings, watch) if settings.url else over_stdio(settings, watch)
+    return _bounded(over_http(settings, watch) if settings.url else over_stdio(settings, watch), watch)
+
+
+@contextlib.asynccontextmanager
+async def _bounded(transport: Any, watch: ConnectionStats) -> AsyncIterator[Any]:
+    async with transport as (read, write):
+        yield BoundedMessages(read, watch), write
 
 
 # --- streamable HTTP ------------------------------------------------------------------------------------------------
@@ -50,8 +49,11 @@ def transport_of(settings: McpServerSettings, watch: ConnectionStats) -> Any:
 @contextlib.asynccontextmanager
 async def over_http(settings: McpServerSettings, watch: ConnectionStats) -> AsyncIterator[Any]:
     headers = {**settings.headers, "accept-encoding": "identity"}  # a few bytes of gzip can expand to gigabytes
+    verify = await anyio.to_thread.run_sync(_trusted) if settings.url.startswith("https:") else False
     timeout = httpx2.Timeout(settings.timeout_s + 5, connect=settings.start_s)
-    bounded = BoundedTransport(httpx2.AsyncHTTPTransport(), settings.max_result_bytes, watch)
+    bounded = BoundedTransport(
+        httpx2.AsyncHTTPTransport(verify=verify), settings.max_result_bytes, settings.timeout_s, watch
+    )
     async with (
         httpx2.AsyncClient(transport=bounded, headers=headers, timeout=timeout, trust_env=False) as client,
         streamable_http_client(
@@ -61,45 +63,10 @@ async def over_http(settings: McpServerSettings, watch: ConnectionStats) -> Asyn
         yield streams
 
 
-class BoundedTransport(httpx2.AsyncBaseTransport):
-    """Fails a response that grows past `most` bytes, except responses to GET, which are endless event streams."""
-
-    def __init__(self, inner: httpx2.AsyncBaseTransport, most: int, watch: ConnectionStats) -> None:
-        self._inner = inner
-        self._most = most
-        self._watch = watch
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        response = await self._inner.handle_async_request(request)
-        if response.headers.get("content-encoding", "identity") != "identity":
-            await response.aclose()
-            raise httpx2.RemoteProtocolError("the answer is compressed, which was not asked for", request=request)
-        if request.method != "GET":
-            stream = cast(httpx2.AsyncByteStream, response.stream)
-            response.stream = BoundedStream(stream, self._most, self._watch)
-        return response
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-
-class BoundedStream(httpx2.AsyncByteStream):
-    def __init__(self, inner: httpx2.AsyncByteStream, most: int, watch: ConnectionStats) -> None:
-        self._inner = inner
-        self._most = most
-        self._watch = watch
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        seen = 0
-        async for part in self._inner:
-            seen += len(part)
-            if seen > self._most:
-                self._watch.oversized += 1
-                raise httpx2.StreamError(f"the answer is longer than {self._most} bytes")
-            yield part
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
+@lru_cache
+def _trusted() -> ssl.SSLContext:
+    """Read the trusted authorities, once: it takes 20 ms, and each connection would do so on the event loop."""
+    return httpx2.create_ssl_context()
 
 
 # --- standard streams -----------------------------------------------------------------------------------------------
@@ -147,12 +114,12 @@ async def _read_lines(process: Process, found: Any, most: int, watch: Connection
                     unasked = 0 if _is_answer(message) else unasked + len(rest) + len(line)
                     rest.clear()
                     if unasked > most:
-                        watch.oversized += 1
+                        watch.end(f"answered with more than {most} bytes")
                         return
                     await found.send(message)
                 rest += last
                 if len(rest) > most:
-                    watch.oversized += 1
+                    watch.end(f"answered with more than {most} bytes")
                     return  # the rest of this line would follow: the connection is unusable
 
 

@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 HERE = Path(__file__).parent
 PAGE = HERE.parents[2] / "docs" / "mcp.md"
 BEGIN, END = "| attack | what happens | cases held | tests |\n|---|---|---|---|\n", "\nNot covered: a tool that"
-MODULES = ("test_attacks", "test_faults", "test_keys", "test_not_served")
+MODULES = ("test_attacks", "test_faults", "test_floods", "test_keys", "test_not_served")
 Cases = Mapping[str, Counter[str]]
 """By test: how many of its cases `held`, and how many ended as `failure`, `error` or `skipped`."""
 ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
@@ -138,6 +138,18 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "results and lists of any size, compressed ones, endless lines, floods of notifications",
         "cut at `max_result_bytes`; the call fails",
         ("test_slow_large_and_many_answers_over_http_cost_one_call", "test_a_program_that_misbehaves_costs_one_call"),
+    ),
+    (
+        "floods beside calls: a listening stream without end, questions of the server, calls that are resumed for "
+        "ever, answers that drip",
+        "no such stream is opened; bounded with the call",
+        (
+            "test_no_stream_is_opened_on_which_a_server_could_send_without_end",
+            "test_questions_of_a_server_are_bounded_for_each_call",
+            "test_a_call_that_a_server_lets_be_resumed_ends_with_the_call",
+            "test_what_resumes_a_call_counts_towards_its_bytes",
+            "test_a_server_that_drips_is_read_no_longer_than_a_call_may_take",
+        ),
     ),
     (
         "a server that never answers, or dies in the middle",
