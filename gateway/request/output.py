@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 
 from sluicegate.gateway.answer.content_stops import ContentStops
@@ -11,8 +11,8 @@ from sluicegate.gateway.request.context import Exchange
 from sluicegate.plugins import Answer, Generation, Piece, Timeline, Usage
 
 LONG = 1024
-"""Characters of a piece that rails read at once: milliseconds of the loop where each number is a text of
-its own."""
+"""Characters of a piece that rails read at once: some milliseconds, where each number of a JSON text is a text of its
+own."""
 
 
 def pieces_of(exchange: Exchange) -> AsyncIterable[Piece]:
@@ -44,17 +44,15 @@ async def _by_region(exchange: Exchange, generation: Generation) -> AsyncIterato
             await pieces.aclose()
 
 
-def parts_of(piece: Piece) -> Iterator[Piece]:
-    """Yield a long piece in parts of `LONG` characters, of which the last says what the piece says beside its text.
-    One with log probabilities stays whole: they belong to all of it."""
-    if piece.logprobs:
-        yield piece
-        return
+def parts_of(piece: Piece) -> Sequence[Piece]:
+    """Cut a long piece into parts of `LONG` characters, of which the last says what the piece says beside its text.
+    One with log probabilities or probes' scores stays whole: they belong to all of it."""
+    if len(piece.text) <= LONG or piece.logprobs or piece.probed:
+        return (piece,)
     last = (len(piece.text) - 1) // LONG * LONG
-    bare = replace(piece, token_ids=(), finish_reason=None, closed="", ends=False, stopped_by="", probed=())
-    for at in range(0, last, LONG):
-        yield replace(bare, text=piece.text[at : at + LONG])
-    yield replace(piece, text=piece.text[last:])
+    bare = replace(piece, token_ids=(), finish_reason=None, closed="", ends=False, stopped_by="")
+    parts = [replace(bare, text=piece.text[at : at + LONG]) for at in range(0, last, LONG)]
+    return (*parts, replace(piece, text=piece.text[last:]))
 
 
 class Replay:

@@ -25,7 +25,7 @@ from sluicegate.gateway.request.guarding.holding import Holding
 from sluicegate.gateway.request.guarding.joints import found_across, without_one
 from sluicegate.gateway.request.guarding.screening import Screening
 from sluicegate.gateway.request.guarding.selection import limits_of, settle_output_rails, settle_states
-from sluicegate.gateway.request.output import LONG, Replay, parts_of, pieces_of
+from sluicegate.gateway.request.output import Replay, parts_of, pieces_of
 from sluicegate.gateway.request.retrieval import wants_documents
 from sluicegate.gateway.request.tracing.live import LiveRequests, add_deliveries
 from sluicegate.gateway.request.tracing.timing import TimedStage
@@ -310,16 +310,14 @@ async def moderate(exchange: Exchange) -> AsyncGenerator[Delta, None]:
     pieces = aiter(pieces_of(exchange))
     try:
         async for whole in pieces:
-            is_long = len(whole.text) > LONG
-            for piece in parts_of(whole) if is_long else (whole,):
+            for piece in parts_of(whole):
                 for delta in moderation.feed(piece) if judging is None else await _judged(judging, moderation, piece):
-                    if (
-                        delta.finish_reason == "error"
-                    ):  # dialects have no word for it: it would look like a whole answer
+                    # Dialects have no word for it: it would look like a whole answer.
+                    if delta.finish_reason == "error":
                         raise GenerationFailed("the model's generation ended in an error before the answer was whole")
                     exchange.released()
                     yield delta
-                if is_long:
+                if piece is not whole:
                     await asyncio.sleep(0)  # other requests go on in between
             if judging is not None and judging.failure is not None:
                 raise judging.failure

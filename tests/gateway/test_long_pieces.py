@@ -31,9 +31,10 @@ def test_parts_make_the_piece_and_the_last_says_how_it_ended(size: int) -> None:
     assert {(part.index, part.call) for part in parts} == {(1, 2)}
 
 
-def test_a_piece_with_log_probabilities_stays_whole() -> None:
-    piece = Piece(0, "x" * 3 * LONG, logprobs=(TokenLogprob(0, "x" * 3 * LONG, b"x" * 3 * LONG, -1.0),))
-    assert list(parts_of(piece)) == [piece]
+def test_a_piece_with_log_probabilities_or_scores_of_probes_stays_whole() -> None:
+    text = "x" * 3 * LONG
+    for piece in (Piece(0, text, logprobs=(TokenLogprob(0, text, text.encode(), -1.0),)), Piece(0, text, probed=({},))):
+        assert list(parts_of(piece)) == [piece]
 
 
 async def test_other_work_goes_on_between_the_parts(monkeypatch: pytest.MonkeyPatch) -> None:
