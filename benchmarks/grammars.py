@@ -69,9 +69,17 @@ def ours(vocabulary: Vocabulary) -> Starter:
     return lambda grammar: Ours(compile_lark(grammar, vocabulary).matcher())
 
 
-def theirs(folder: Path, vocabulary: Vocabulary, encoding: Any) -> Starter:
+def peer(folder: Path) -> Any:
+    """Import llguidance from the site-packages of another environment; end with one line if it is not there."""
     sys.path.append(str(folder))
-    llguidance: Any = import_module("llguidance")
+    try:
+        return import_module("llguidance")
+    except ImportError as error:
+        raise SystemExit(f"{folder}: {error}; name the site-packages that hold llguidance with --llguidance") from None
+
+
+def theirs(folder: Path, vocabulary: Vocabulary, encoding: Any) -> Starter:
+    llguidance = peer(folder)
     fill: Callable[..., None] = import_module("llguidance.numpy").fill_next_token_bitmask
     to_lark: Callable[[str], str] = import_module("llguidance.gbnf_to_lark").gbnf_to_lark
     tokenizer = import_module("llguidance.tiktoken").lltokenizer_from_encoding(

@@ -31,11 +31,12 @@ import torch
 
 from benchmarks import common
 from benchmarks.judges import Case, Score, built, judged
+from benchmarks.shapes import folder_of
 from sluicegate.engine import Engine, EngineSettings, LoadedModel
 from sluicegate.engine.construction import load
 from sluicegate.engine.probes.probe import ProbeSet, StateProbe, digest_of
 from sluicegate.engine.settings import ModelSettings
-from sluicegate.plugins import Job, Piece, Prompt, Sampling
+from sluicegate.plugins import Job, ModelLoadError, Piece, Prompt, Sampling
 
 
 def with_probe(model: LoadedModel) -> LoadedModel:
@@ -61,7 +62,10 @@ async def _read(engine: Engine, job: Job) -> None:
 
 
 async def measure(given: argparse.Namespace) -> dict[str, Any]:
-    model = load(ModelSettings(given.model), weights=given.weights)
+    try:
+        model = load(ModelSettings(folder_of(given.model)), weights=given.weights)
+    except ModelLoadError as error:
+        raise SystemExit(f"{given.model}: {error.message}; name a checkpoint with --data") from None
     settings = EngineSettings(threads=1, draft_tokens=0, max_batch_size=max(8, given.requests), num_blocks=512)
     engines = [Engine(settings, [one]) for one in (model, with_probe(model))]
     for engine in engines:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import gc
 import json
-import sys
 import time
 from collections.abc import Callable
 from importlib import import_module
@@ -24,6 +23,7 @@ import numpy as np
 
 from benchmarks import common
 from benchmarks.grammars import Follower, Ours, Theirs
+from benchmarks.grammars import peer as find_peer
 from benchmarks.masks import Encode, load, quantiles
 from sluicegate.grammar import GrammarError, TokenRejected, Vocabulary, compile_json_schema
 from sluicegate.plugins import Mask
@@ -63,8 +63,7 @@ def ours(vocabulary: Vocabulary) -> Engine:
 
 
 def theirs(folder: Path, vocabulary: Vocabulary, encode: Encode) -> Engine:
-    sys.path.append(str(folder))
-    llguidance: Any = import_module("llguidance")
+    llguidance = find_peer(folder)
     fill: Callable[..., None] = import_module("llguidance.numpy").fill_next_token_bitmask
     encoding: Any = getattr(encode, "__self__", None)
     tokenizer = import_module("llguidance.tiktoken").lltokenizer_from_encoding(
