@@ -63,6 +63,12 @@ def refuse_config(config: Any, where: str) -> None:
             f"{where!r} has layers of kind {', '.join(others)}, which keep state that is not kept here; "
             f"served are {', '.join(sorted(_SERVED_LAYERS))}"
         )
+    window = getattr(text, "sliding_window", None)
+    if "sliding_attention" in (getattr(text, "layer_types", None) or ()) and window is not None and window < 1:
+        raise ModelLoadError(
+            f"{where!r} has layers that slide, and config.json says sliding_window = {window}: a token would not even "
+            "see itself; expected 1 or more"
+        )
     _refuse_quantised(config, where)
     if getattr(text, "use_bidirectional_attention", None):
         raise ModelLoadError(f"{where!r} attends in both directions; only causal models are served")
