@@ -63,15 +63,26 @@ def refuse_config(config: Any, where: str) -> None:
             f"{where!r} has layers of kind {', '.join(others)}, which keep state that is not kept here; "
             f"served are {', '.join(sorted(_SERVED_LAYERS))}"
         )
+    _refuse_numbers(text, where)
+    _refuse_quantised(config, where)
+    if getattr(text, "use_bidirectional_attention", None):
+        raise ModelLoadError(f"{where!r} attends in both directions; only causal models are served")
+
+
+def _refuse_numbers(text: Any, where: str) -> None:
+    """Raise `ModelLoadError` for numbers that no model can have, and that the trial would not tell."""
     window = getattr(text, "sliding_window", None)
     if "sliding_attention" in (getattr(text, "layer_types", None) or ()) and window is not None and window < 1:
         raise ModelLoadError(
             f"{where!r} has layers that slide, and config.json says sliding_window = {window}: a token would not even "
             "see itself; expected 1 or more"
         )
-    _refuse_quantised(config, where)
-    if getattr(text, "use_bidirectional_attention", None):
-        raise ModelLoadError(f"{where!r} attends in both directions; only causal models are served")
+    scalar = getattr(text, "query_pre_attn_scalar", None)
+    if scalar is not None and not scalar > 0:
+        raise ModelLoadError(
+            f"{where!r} divides its scores by the root of query_pre_attn_scalar, which is {scalar} in config.json; "
+            "expected more than 0"
+        )
 
 
 def _refuse_quantised(config: Any, where: str) -> None:

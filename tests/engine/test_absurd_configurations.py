@@ -24,3 +24,12 @@ def test_a_window_that_hides_a_token_from_itself_is_refused_by_name(family: str,
     rewrite(folder / "config.json", {"sliding_window": window})
     with pytest.raises(ModelLoadError, match=f"sliding_window = {window}:"):
         load_model(folder)
+
+
+@pytest.mark.parametrize("scalar", [0, -1])
+def test_scores_divided_by_no_root_are_refused_by_name(scalar: int, tmp_path: Path) -> None:
+    """With -1 they are complex numbers: `gemma2` was loaded, and each request failed."""
+    folder = save_tiny(tmp_path, "gemma2")
+    rewrite(folder / "config.json", {"query_pre_attn_scalar": scalar})
+    with pytest.raises(ModelLoadError, match=f"query_pre_attn_scalar, which is {scalar} in"):
+        load_model(folder)
