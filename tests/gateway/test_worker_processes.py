@@ -121,7 +121,10 @@ def work(number, on_ready):
     for one in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(one, lambda number, frame: heard.append(number))
     (folder / f"{number}-{os.getpid()}").write_text("")
+    while failing == "late" and not (folder / "go").exists():
+        time.sleep(0.01)
     on_ready()
+    (folder / "said").write_text("")
     while signal.SIGTERM not in heard:
         time.sleep(0.02)
     (folder / f"ended-{number}-{'again' if signal.SIGHUP in heard else 'plain'}-{os.getpid()}").write_text("")
@@ -182,6 +185,17 @@ def test_a_worker_outlives_nobody_who_could_end_it(tmp_path: Path) -> None:
         until((tmp_path / "all").exists)
         running.kill()
         until(lambda: len(list(tmp_path.glob("ended-*"))) == 3)
+
+
+def test_a_worker_ends_with_a_parent_that_has_not_read_that_it_is_ready(tmp_path: Path) -> None:
+    """Its link is then reset, not closed."""
+    with parent(tmp_path, "late") as running:
+        until(lambda: pids(tmp_path, 0))
+        running.send_signal(signal.SIGSTOP)
+        (tmp_path / "go").touch()
+        until((tmp_path / "said").exists)
+        running.kill()
+        until(lambda: list(tmp_path.glob("ended-*")))
 
 
 @pytest.mark.parametrize(("failing", "begun"), [("0", 0), ("2", 2)])

@@ -6,6 +6,7 @@ worker that outlives it stops by itself, as after SIGTERM.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
@@ -88,8 +89,11 @@ class WorkerProcesses:
         os.setpgid(0, 0)  # Ctrl-C reaches the parent alone, which passes it on
 
         def listen() -> None:
-            if not link.recv(1):
-                os.kill(os.getpid(), signal.SIGTERM)
+            """Wait for the end of the parent, which sends nothing. The link is reset where it ended before it read that
+            this worker is ready."""
+            with contextlib.suppress(OSError):
+                link.recv(1)
+            os.kill(os.getpid(), signal.SIGTERM)
 
         threading.Thread(target=listen, name="parent", daemon=True).start()
         return self._work(number, lambda: link.sendall(b"r"))
