@@ -6,12 +6,8 @@ members, and what it does not take must be refused. Walks under the masks must b
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
-import time
-import traceback
-from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -19,8 +15,9 @@ from typing import Any
 import jsonschema_rs
 
 from sluicegate.grammar import GrammarOptions, LazyGrammar, compile_json_schema
+from tests.fuzz.cases import Finding, run, unexpected
 from tests.fuzz.document_schemas import DOCUMENTS
-from tests.fuzz.grammar import Finding, reads, walk
+from tests.fuzz.grammar import reads, walk
 from tests.grammar.grammar_checks import byte_vocabulary
 
 _FREE = GrammarOptions(property_order="any")
@@ -109,32 +106,9 @@ def case(name: str, seed: int) -> str:
     except Finding as error:
         return f"FINDING {error}"
     except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        return f"FINDING {type(error).__name__}: {str(error)[:200]} ({last.filename.split('/')[-1]}:{last.lineno})"
+        return unexpected(error)
     return "right"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=5.0)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--case", help="NAME:SEED, run once")
-    asked = parser.parse_args()
-    if asked.case:
-        name, _, seed = asked.case.partition(":")
-        print(case(name, int(seed)))
-        return
-    counts: Counter[str] = Counter()
-    ends, seed = time.monotonic() + 60 * asked.minutes, asked.seed
-    while time.monotonic() < ends:
-        for name in DOCUMENTS:
-            outcome = case(name, seed)
-            counts[f"{name} {outcome.split(' ')[0]}"] += 1
-            if outcome.startswith("FINDING"):
-                print(f"{name}:{seed} {outcome}", flush=True)
-        seed += 1
-    print(json.dumps(dict(sorted(counts.items()))))
-
-
 if __name__ == "__main__":
-    main()
+    run(__doc__, case, list(DOCUMENTS))

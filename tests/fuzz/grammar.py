@@ -9,13 +9,10 @@ the end, or an independent judge sees a text otherwise (jsonschema-rs, Python's 
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import re
 import time
-import traceback
-from collections import Counter
 from collections.abc import Callable
 from decimal import Decimal
 
@@ -38,6 +35,7 @@ from sluicegate.grammar import (
 from sluicegate.plugins import Answer, Constraint
 from sluicegate.plugins.testing import make_request
 from tests.fuzz import made
+from tests.fuzz.cases import Finding, run, unexpected
 from tests.grammar.grammar_checks import allowed, byte_vocabulary
 from tests.reference.mask_by_trial import mask_by_trial
 
@@ -45,22 +43,27 @@ FREE = GrammarOptions(whitespace=r"[ \t\r\n]{0,3}", property_order="any")
 _SLOW_S = 10.0
 
 
-class Finding(Exception):
-    pass
+def offered(matcher: LazyMatcher, text: bytes, *, compared: bool) -> list[int]:
+    """Return the tokens of the mask after `text`, but for those that end it; none where it may only end. `compared`:
+    with trial of every token."""
+    vocabulary = byte_vocabulary()
+    if compared:
+        row = np.zeros(vocabulary.row_words, np.int32)
+        matcher.fill_mask(row)
+        if not np.array_equal(row, mask_by_trial(matcher, vocabulary)):
+            raise Finding(f"the mask differs from trial after {text!r}")
+    tokens = sorted(allowed(matcher, vocabulary) - set(vocabulary.eos_token_ids))
+    if not tokens and not matcher.can_stop:
+        raise Finding(f"dead end after {text!r}")
+    return tokens
 
 
 def walk(compiled: LazyGrammar, pick: random.Random, steps: int = 30) -> str:
     """Draw a text under the masks and finish it the short way. Every few steps the mask is compared with trial."""
     vocabulary, matcher, text = byte_vocabulary(), compiled.matcher(), b""
-    row = np.zeros(vocabulary.row_words, np.int32)
     for _ in range(pick.randrange(1, steps)):
-        matcher.fill_mask(row)
-        if pick.random() < 0.1 and not np.array_equal(row, mask_by_trial(matcher, vocabulary)):
-            raise Finding(f"the mask differs from trial after {text!r}")
-        tokens = sorted(allowed(matcher, vocabulary) - set(vocabulary.eos_token_ids))
+        tokens = offered(matcher, text, compared=pick.random() < 0.1)
         if not tokens:
-            if not matcher.can_stop:
-                raise Finding(f"dead end after {text!r}")
             break
         likely = [t for t in tokens if vocabulary.words[t][:1] in b'{}[]":,ab0<>\n/']
         token = pick.choice(likely if likely and pick.random() < 0.7 else tokens)
@@ -181,36 +184,11 @@ def case(name: str, seed: int) -> str:
     except Finding as error:
         outcome = f"FINDING {error}"
     except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        outcome = f"FINDING {type(error).__name__}: {str(error)[:200]} ({last.filename.split('/')[-1]}:{last.lineno})"
+        outcome = unexpected(error)
     if time.thread_time() - began > _SLOW_S:
         outcome = f"FINDING took {time.thread_time() - began:.0f} s; {outcome}"
     return outcome
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=5.0)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", choices=list(TARGETS))
-    parser.add_argument("--case", help="NAME:SEED, run once")
-    asked = parser.parse_args()
-    if asked.case:
-        name, _, seed = asked.case.partition(":")
-        print(case(name, int(seed)))
-        return
-    counts: Counter[str] = Counter()
-    ends = time.monotonic() + 60 * asked.minutes
-    seed = asked.seed
-    while time.monotonic() < ends:
-        for name in [asked.only] if asked.only else TARGETS:
-            outcome = case(name, seed)
-            counts[f"{name} {outcome.split(' ')[0]}"] += 1
-            if outcome.startswith("FINDING"):
-                print(f"{name}:{seed} {outcome}", flush=True)
-        seed += 1
-    print(json.dumps(dict(sorted(counts.items()))))
-
-
 if __name__ == "__main__":
-    main()
+    run(__doc__, case, list(TARGETS))

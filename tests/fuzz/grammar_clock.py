@@ -16,7 +16,6 @@ import gc
 import json
 import random
 import time
-import traceback
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -37,6 +36,7 @@ from sluicegate.grammar import (
 )
 from sluicegate.plugins import GrammarTooCostly
 from tests.fuzz import costly
+from tests.fuzz.cases import Finding, unexpected
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "llama3" / "tokenizer.model"
 BOUNDS_S = (0.005, 0.1)
@@ -46,10 +46,6 @@ SLACK_S = 0.05
 COMPILE_S = 6.0
 COMPARE_S = 2.0
 FEW = GrammarOptions()
-
-
-class Finding(Exception):
-    pass
 
 
 class Walk:
@@ -202,8 +198,7 @@ def case(name: str, seed: int, vocabulary: Vocabulary, steps: int = 25) -> str:
     except Finding as error:
         return f"FINDING {error}"
     except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        return f"FINDING {type(error).__name__}: {str(error)[:200]} ({last.filename.split('/')[-1]}:{last.lineno})"
+        return unexpected(error)
 
 
 def run(vocabulary: Vocabulary, seed: int, ends_s: float, names: list[str], cases: int | None = None) -> Counter[str]:

@@ -8,21 +8,16 @@ may be without a way on, and what is finished must be valid.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
-import time
-import traceback
-from collections import Counter
 from typing import Any
 
 import jsonschema_rs
-import numpy as np
 
 from sluicegate.grammar import GrammarError, GrammarOptions, LazyGrammar, compile_json_schema
-from tests.fuzz.grammar import Finding, finish
-from tests.grammar.grammar_checks import allowed, byte_vocabulary
-from tests.reference.mask_by_trial import mask_by_trial
+from tests.fuzz.cases import Finding, run, unexpected
+from tests.fuzz.grammar import finish, offered
+from tests.grammar.grammar_checks import byte_vocabulary
 
 _NAMES = ("a", "b", "ab", "on", "name")
 _FEW: tuple[Any, ...] = (
@@ -77,15 +72,9 @@ def schema(pick: random.Random) -> dict[str, Any]:
 def walk(compiled: LazyGrammar, pick: random.Random) -> bytes:
     """Draw a text in which most strings are empty, and finish it."""
     vocabulary, matcher, text = compiled.vocabulary, compiled.matcher(), b""
-    row = np.zeros(vocabulary.row_words, np.int32)
     for _ in range(90):
-        matcher.fill_mask(row)
-        if pick.random() < 0.05 and not np.array_equal(row, mask_by_trial(matcher, vocabulary)):
-            raise Finding(f"the mask differs from trial after {text!r}")
-        tokens = sorted(allowed(matcher, vocabulary) - set(vocabulary.eos_token_ids))
+        tokens = offered(matcher, text, compared=pick.random() < 0.05)
         if not tokens:
-            if not matcher.can_stop:
-                raise Finding(f"dead end after {text!r}")
             break
         likely = [byte for byte, chance in ((0x22, 0.7), (0x7D, 0.1)) if byte in tokens and pick.random() < chance]
         token = pick.choice(likely or tokens)
@@ -114,30 +103,9 @@ def case(seed: int) -> str:
     except Finding as error:
         return f"FINDING {error} under {json.dumps(made)}"
     except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        return f"FINDING {error!r:.200} ({last.filename.split('/')[-1]}:{last.lineno}) under {json.dumps(made)}"
+        return f"{unexpected(error)} under {json.dumps(made)}"
     return "compiled"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=5.0)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--case", type=int, help="a seed, run once")
-    asked = parser.parse_args()
-    if asked.case is not None:
-        print(case(asked.case))
-        return
-    counts: Counter[str] = Counter()
-    ends, seed = time.monotonic() + 60 * asked.minutes, asked.seed
-    while time.monotonic() < ends:
-        outcome = case(seed)
-        counts[outcome.split(" ")[0]] += 1
-        if outcome.startswith("FINDING"):
-            print(f"{seed} {outcome}", flush=True)
-        seed += 1
-    print(json.dumps(dict(sorted(counts.items()))))
-
-
 if __name__ == "__main__":
-    main()
+    run(__doc__, lambda _, seed: case(seed))

@@ -10,20 +10,17 @@ refused. Elsewhere (other spellings, blanks) a walk under the masks must always 
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
-import time
-import traceback
-from collections import Counter
 from collections.abc import Iterator
 from itertools import combinations, permutations, product
 from typing import Any
 
 import jsonschema_rs
-import numpy as np
 
 from sluicegate.grammar import GrammarError, GrammarOptions, LazyGrammar, Unsatisfiable, compile_json_schema
+from tests.fuzz.cases import Finding, run, unexpected
+from tests.fuzz.grammar import finish, offered
 from tests.grammar.grammar_checks import allowed, byte_vocabulary
 
 COMPACT = GrammarOptions(whitespace="compact", property_order="any")
@@ -34,10 +31,6 @@ _NAMES = ("a", "b", "ab")
 _SCALARS: tuple[Any, ...] = (None, False, True, 0, 1, 2, 12, "", "a", "ab", "b")
 _PLAIN = frozenset(b'{}[]",:abtrueflsn01248')
 """The bytes of all listed texts. Others spell the same values otherwise (`1.0`, escapes)."""
-
-
-class Finding(Exception):
-    pass
 
 
 class TooMany(Exception):
@@ -255,25 +248,16 @@ def follow(compiled: LazyGrammar, texts: Texts, pick: random.Random) -> None:
 def wander(compiled: LazyGrammar, judge: Any, pick: random.Random) -> None:
     """Draw any tokens for a while, then take the short way to the end, which must be there."""
     vocabulary, matcher, text = compiled.vocabulary, compiled.matcher(), b""
-    row = np.zeros(vocabulary.row_words, np.int32)
     for _ in range(pick.randrange(1, 60)):
-        matcher.fill_mask(row)
-        tokens = sorted(allowed(matcher, vocabulary) - set(vocabulary.eos_token_ids))
+        tokens = offered(matcher, text, compared=False)
         if not tokens:
-            if not matcher.can_stop:
-                raise Finding(f"dead end after {text!r}")
             break
         plain = [token for token in tokens if _PLAIN.issuperset(vocabulary.words[token])]
         token = pick.choice(plain if plain and pick.random() < 0.8 else tokens)
         matcher.accept(token)
         text += vocabulary.words[token]
-    found = matcher.shortest_completion()
-    if found is None:
-        raise Finding(f"no way to the end after {text!r}")
-    for token in found.tokens:
-        matcher.accept(token)
-    text += found.text
-    if not matcher.can_stop or not judge.is_valid(json.loads(text)):
+    text += finish(matcher, text)
+    if not judge.is_valid(json.loads(text)):
         raise Finding(f"invalid: {text!r}")
 
 
@@ -293,9 +277,7 @@ def case(seed: int) -> str:
     except Finding as error:
         return f"FINDING {error} under {json.dumps(schema)}"
     except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        place = f"{last.filename.split('/')[-1]}:{last.lineno}"
-        return f"FINDING {type(error).__name__}: {str(error)[:200]} ({place}) under {json.dumps(schema)}"
+        return f"{unexpected(error)} under {json.dumps(schema)}"
 
 
 def _tried(schema: Any, judge: Any, texts: Texts, pick: random.Random) -> str:
@@ -317,25 +299,5 @@ def _tried(schema: Any, judge: Any, texts: Texts, pick: random.Random) -> str:
     return "compiled"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=5.0)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--case", type=int, help="a seed, run once")
-    asked = parser.parse_args()
-    if asked.case is not None:
-        print(case(asked.case))
-        return
-    counts: Counter[str] = Counter()
-    ends, seed = time.monotonic() + 60 * asked.minutes, asked.seed
-    while time.monotonic() < ends:
-        outcome = case(seed)
-        counts[outcome.split(" ")[0]] += 1
-        if outcome.startswith("FINDING"):
-            print(f"{seed} {outcome}", flush=True)
-        seed += 1
-    print(json.dumps(dict(sorted(counts.items()))))
-
-
 if __name__ == "__main__":
-    main()
+    run(__doc__, lambda _, seed: case(seed))

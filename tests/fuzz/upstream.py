@@ -52,6 +52,7 @@ from sluicegate.plugins import (
 )
 from sluicegate.plugins.testing import make_request
 from tests.fuzz import answers
+from tests.fuzz.cases import Finding
 from tests.gateway.upstream.servers import Act, ScriptedServer, Send, running
 from tests.grammar.grammar_checks import byte_vocabulary
 
@@ -62,10 +63,6 @@ LIMIT_BYTES = 256 * 1024 * 1024
 """Of the whole process, the making of the answers included."""
 FREE = GrammarOptions(whitespace=r"[ \t\r\n]{0,200}", property_order="any")
 JUDGE = jsonschema_rs.validator_for(SCHEMA)
-
-
-class Finding(Exception):
-    pass
 
 
 @dataclass(frozen=True)
