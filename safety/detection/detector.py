@@ -41,15 +41,15 @@ NOTHING = Finding()
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class HeadView:
     """A view, and what of it heads read: the text `without_repeats`."""
 
     view: TextView
     read: str
 
 
-def _seen(text: str) -> list[_Seen]:
-    return [_Seen(view, without_repeats(view.text)) for view in views(text)]
+def head_views(text: str) -> list[HeadView]:
+    return [HeadView(view, without_repeats(view.text)) for view in views(text)]
 
 
 class Detector:
@@ -60,26 +60,26 @@ class Detector:
 
     def injection(self, text: str) -> Finding:
         """Find text in the user's own words that tries to overrule the operator."""
-        return self._worst(_seen(text), ("injection",), document=False)
+        return self._worst(head_views(text), ("injection",), document=False)
 
     def harm(self, text: str) -> Finding:
         """Find a request for something harmful."""
-        found = [self._head("harm", one, document=False) for one in _seen(text)]
+        found = [self._head("harm", one, document=False) for one in head_views(text)]
         return max(found, key=lambda finding: finding.score, default=NOTHING)
 
     def document(self, text: str) -> Finding:
         """Find orders in an untrusted text."""
-        return self._worst(_seen(text), ("document", "injection"), document=True)
+        return self._worst(head_views(text), ("document", "injection"), document=True)
 
     def by_head(self, name: str, text: str, *, rings: float) -> tuple[float, bool]:
         """Return the score of head `name` alone, and whether rules or other heads reach `rings` without it."""
-        seen, document = _seen(text), name == "document"
+        seen, document = head_views(text), name == "document"
         score = max((self._head(name, one, document=document).score for one in seen), default=0.0)
         others = () if name == "harm" else ("injection",) if document else ()
         without = NOTHING if name == "harm" else self._worst(seen, others, document=document)
         return score, without.score >= rings
 
-    def _worst(self, seen: Sequence[_Seen], heads: Sequence[str], *, document: bool) -> Finding:
+    def _worst(self, seen: Sequence[HeadView], heads: Sequence[str], *, document: bool) -> Finding:
         found = [NOTHING]
         for one in seen:
             view = one.view
@@ -92,7 +92,7 @@ class Detector:
             found += (self._head(head, one, document=document) for head in heads)
         return max(found, key=lambda finding: finding.score)
 
-    def _head(self, name: str, one: _Seen, *, document: bool) -> Finding:
+    def _head(self, name: str, one: HeadView, *, document: bool) -> Finding:
         score = self.segment_score(one.read) if name == "document" else self.window_score(name, one.read)
         return Finding(self.classifier.heads[name].probability(score, document=document), _named(name, one.view))
 

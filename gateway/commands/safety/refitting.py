@@ -18,10 +18,8 @@ import numpy as np
 
 from sluicegate.gateway.commands.redteam import RedteamRow
 from sluicegate.safety.detection.classifier import Classifier, FeatureShare, Floats, Head, load
-from sluicegate.safety.detection.detector import PART, PART_STRIDE, document_features, windows
+from sluicegate.safety.detection.detector import PART, PART_STRIDE, document_features, head_views, windows
 from sluicegate.safety.detection.features import TextFeatures
-from sluicegate.safety.detection.normalise import views
-from sluicegate.safety.detection.repeats import without_repeats
 
 MARGINS = (0.1, 0.5, 1.5, 4.0)
 """Log-odds beyond the midpoint, in the order tried."""
@@ -65,8 +63,8 @@ def _moved(name: str, head: Head, row: RedteamRow, margin: float) -> bool:
 def _worst(name: str, head: Head, text: str) -> tuple[float, FeatureShare | None]:
     """Return the highest raw score of a text's views, and the features that it is made of."""
     best: tuple[float, FeatureShare | None] = -float("inf"), None
-    for view in views(text):
-        read = without_repeats(view.text)
+    for view in head_views(text):
+        read = view.read
         if name == "document":
             found, cut, context = document_features(read)
         else:
