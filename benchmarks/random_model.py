@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
-from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PretrainedConfig
 
 from sluicegate import engine
 
@@ -16,7 +17,14 @@ def save_random_model(folder: Path, *, context_length: int = 2048, seed: int = 7
     """Write a checkpoint of some thousand parameters that `--model` can name; returns `folder`."""
     tokenizer = AutoTokenizer.from_pretrained(BUNDLED)
     torch.manual_seed(seed)
-    config = LlamaConfig(
+    LlamaForCausalLM(small_config(LlamaConfig, tokenizer, context_length)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def small_config(kind: type[PretrainedConfig], tokenizer: Any, context_length: int, **own: Any) -> Any:
+    """Return the configuration of a model of some thousand parameters. `own`: fields of its kind."""
+    return kind(
         vocab_size=len(tokenizer),
         hidden_size=32,
         intermediate_size=64,
@@ -26,7 +34,5 @@ def save_random_model(folder: Path, *, context_length: int = 2048, seed: int = 7
         max_position_embeddings=context_length,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
+        **own,
     )
-    LlamaForCausalLM(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder

@@ -17,7 +17,7 @@ import aiohttp
 import torch
 from transformers import AutoTokenizer, GraniteConfig, GraniteForCausalLM
 
-from benchmarks.random_model import save_random_model
+from benchmarks.random_model import BUNDLED, small_config
 from benchmarks.soak_hostile import HOSTILE, HOSTILE_KEY, PHRASE, UPSTREAM
 
 KEY = "soak-key"
@@ -177,24 +177,12 @@ def save_frail_model(folder: Path) -> None:
 
     A checkpoint that holds NaN is refused when it is loaded. So every weight is finite, and the token's embedding
     overflows only when Granite multiplies it."""
-    save_random_model(folder)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(BUNDLED)
     token = tokenizer(POISON, add_special_tokens=False)["input_ids"][-1]
-    config = GraniteConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=2048,
-        embedding_multiplier=2.0,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-        tie_word_embeddings=False,
-    )
+    config = small_config(GraniteConfig, tokenizer, 2048, embedding_multiplier=2.0, tie_word_embeddings=False)
     torch.manual_seed(7)
     model = GraniteForCausalLM(config)
     with torch.no_grad():
         model.get_input_embeddings().weight[token] = 3e38
     model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
