@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import socket
-import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-import uvicorn
 from mcp import types
 from mcp.server.lowlevel import Server
-from starlette.types import ASGIApp
 
-from tests.waiting import until
+from tests.gateway.serving import serving
 
 ANYTHING: Mapping[str, Any] = {"type": "object"}
 Answer = Callable[[dict[str, Any]], Any]
@@ -67,22 +62,6 @@ class Tools:
             text = types.TextContent(type="text", text=str(found))
             return types.CallToolResult(content=[text], structured_content=found)
         return types.CallToolResult(content=[types.TextContent(type="text", text=str(found))])
-
-
-@contextmanager
-def serving(app: ASGIApp) -> Iterator[str]:
-    """Serve an ASGI application on a free port, on an event loop of its own; yield its URL."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1)
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
-    thread.start()
-    until(lambda: server.started)
-    try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join(10)
 
 
 @contextmanager

@@ -17,7 +17,8 @@ from starlette.types import Receive, Scope, Send
 
 from sluicegate.gateway.testing import TestApp
 from tests.gateway.mcp_gateway.agents import call, gateway, key, listed, refused, text_of, tools_for_operators
-from tests.gateway.mcp_gateway.servers import Tools, serving, upstream
+from tests.gateway.mcp_gateway.servers import Tools, upstream
+from tests.gateway.serving import serving
 from tests.waiting import until
 
 PROGRAM = """

@@ -13,7 +13,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from tests.gateway.mcp_gateway.agents import call, gateway, refused, text_of
-from tests.gateway.mcp_gateway.servers import serving
+from tests.gateway.serving import serving
 from tests.waiting import until
 
 TOOLS = [{"name": "go", "description": "Goes.", "inputSchema": {"type": "object"}}]

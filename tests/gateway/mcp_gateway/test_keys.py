@@ -20,7 +20,8 @@ from sluicegate.gateway.telemetry.span_builder import spans_of
 from sluicegate.plugins import Caller
 from sluicegate.plugins.contract.texts import texts_of
 from tests.gateway.mcp_gateway.agents import agent, call, gateway, key, listed, refused, text_of
-from tests.gateway.mcp_gateway.servers import Tools, serving, upstream
+from tests.gateway.mcp_gateway.servers import Tools, upstream
+from tests.gateway.serving import serving
 
 KEYED: dict[str, Any] = {"pipeline": {"admit": ["api-keys", "limits"], "record": ["ledger"]}}
 

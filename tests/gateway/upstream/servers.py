@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
-import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import uvicorn
-
 from sluicegate.gateway.testing import TestApp
-from tests.waiting import until
+from tests.gateway.serving import serving
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Act = Callable[["ScriptedServer", Send], Awaitable[None]]
@@ -55,16 +51,8 @@ class ScriptedServer:
 @contextmanager
 def running(app: Any) -> Iterator[str]:
     """Run an application as a server; yield its base URL."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", timeout_graceful_shutdown=1))
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
-    thread.start()
-    until(lambda: server.started)
-    try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
-    finally:
-        server.should_exit = True
-        thread.join(10)
+    with serving(app, lifespan="off") as url:
+        yield f"{url}/v1"
 
 
 def chunk(text: str = "", reason: str | None = None, index: int = 0, **delta: Any) -> bytes:
