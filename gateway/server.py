@@ -25,7 +25,8 @@ from sluicegate.gateway.admin.reload import reload_audited
 from sluicegate.gateway.app import create_app
 from sluicegate.gateway.compose import compose
 from sluicegate.gateway.config import secret_files
-from sluicegate.gateway.http.connection.protocol import guarded_protocol, guarded_socket
+from sluicegate.gateway.http.connection.protocol import guarded_protocol
+from sluicegate.gateway.http.connection.web_sockets import guarded_socket
 from sluicegate.gateway.http.listener import bind, no_listening
 from sluicegate.gateway.http.tls import Certificates, certificates_of
 from sluicegate.gateway.huge_pages import gather

@@ -26,7 +26,8 @@ from sluicegate.gateway.api.dialect import Dialect
 from sluicegate.gateway.app import create_app
 from sluicegate.gateway.compose import compose
 from sluicegate.gateway.config import load
-from sluicegate.gateway.http.connection.protocol import guarded_protocol, guarded_socket
+from sluicegate.gateway.http.connection.protocol import guarded_protocol
+from sluicegate.gateway.http.connection.web_sockets import guarded_socket
 from sluicegate.gateway.lifecycle import close, start
 from sluicegate.plugins import Outcome, RegistryLike
 from sluicegate.plugins.testing import KeepingRecorder, ScriptedModel, Unconstrained

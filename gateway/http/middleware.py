@@ -6,7 +6,8 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from starlette.requests import HTTPConnection, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -15,11 +16,13 @@ from sluicegate.gateway.http.body_budget import UNCOUNTED, BodyBudget
 from sluicegate.gateway.http.disconnects import EXTENSION, Disconnect
 from sluicegate.gateway.http.errors import ErrorForms
 from sluicegate.gateway.settings import ServerSettings
-from sluicegate.plugins import RequestError, RequestTooLarge
+from sluicegate.plugins import RequestError, RequestTooLarge, UnsupportedMediaType
 
 RawHeaders = list[tuple[bytes, bytes]]
 HeadersOf = Callable[[], RawHeaders]
 _ADDED = "sluicegate.headers"
+NO_BODY = frozenset(("GET", "HEAD"))
+PLAIN = frozenset(("", "identity"))
 _SAFE_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
 
@@ -110,6 +113,9 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if (packing := _packing(scope)) and scope["method"] not in NO_BODY:
+            await self._forms.answer(Request(scope), _packed(packing))(scope, receive, send)
+            return
         declared = dict(scope["headers"]).get(b"content-length", b"0")
         if declared.isdigit() and int(declared) > self._max_bytes:
             refusal = self._forms.answer(Request(scope), self._error())
@@ -123,7 +129,7 @@ class BodyLimit:
             nonlocal seen, whole, whose, weight
             if whole:
                 return await receive()
-            message = await (receive() if _has_arrived(scope) else self._in_time(receive, ends_s))
+            message = await (receive() if _has_arrived(scope) else _unless_over(scope, self._in_time(receive, ends_s)))
             nbytes, whole = len(message.get("body", b"")), not message.get("more_body", False)
             seen += nbytes
             if seen > self._max_bytes:
@@ -150,6 +156,28 @@ class BodyLimit:
 
     def _error(self) -> RequestTooLarge:
         return RequestTooLarge(f"the body is larger than the {self._max_bytes} bytes this gateway reads")
+
+
+def _packed(packing: str) -> UnsupportedMediaType:
+    """Return the refusal of a packed body: a few packed bytes may be very many."""
+    found = f"the body is packed ({packing!r} in its header `Content-Encoding`); send it as it is"
+    return UnsupportedMediaType(found, param="content-encoding", code="unsupported_encoding")
+
+
+def _packing(scope: Scope) -> str:
+    """Return the first encoding of a body that this gateway does not read; '' = there is none."""
+    for name, value in scope["headers"]:
+        if name == b"content-encoding":
+            for coding in value.decode("latin-1").split(","):
+                if (coding := coding.strip().lower()) not in PLAIN:
+                    return str(coding)[:40]
+    return ""
+
+
+async def _unless_over(scope: Scope, message: Coroutine[Any, Any, Message]) -> Message:
+    """Wait for a part of a body, until the gateway stops: whoever still sends then is told where to."""
+    disconnect: Disconnect | None = scope.get("extensions", {}).get(EXTENSION)
+    return await (message if disconnect is None else disconnect.unless(message))
 
 
 def _has_arrived(scope: Scope) -> bool:

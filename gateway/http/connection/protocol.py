@@ -19,13 +19,14 @@ from httptools import HttpRequestParser
 from starlette.types import Scope
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from sluicegate.gateway.http.arrival import note_arrival
 from sluicegate.gateway.http.authority import TARGET
 from sluicegate.gateway.http.connection.coalescing import CoalescedTransport
 from sluicegate.gateway.http.connection.half_closed import HalfClosing
 from sluicegate.gateway.http.connection.older_clients import UnboundedLength, head_without_offer
+from sluicegate.gateway.http.connection.refusals import Refusing
+from sluicegate.gateway.http.connection.stalls import StallLimit, stop
 from sluicegate.gateway.http.disconnects import EXTENSION, Disconnect
 from sluicegate.gateway.settings import ServerSettings
 
@@ -60,7 +61,7 @@ REFUSED: Any = _RefusedCycle()
 
 
 CLOSE = (b"connection", b"close")
-TRANSFER = b"transfer-encoding"
+TRANSFER, LENGTH = b"transfer-encoding", b"content-length"
 AT_ONCE = 8
 """Most requests of one read that are refused within the same turn of the event loop; the others wait."""
 
@@ -78,30 +79,7 @@ class _PipelineLimit(FlowControl):
             super().resume_reading()
 
 
-class _StallLimit(asyncio.Protocol):
-    """Aborts a connection whose client reads nothing of its answer for `stall_s` seconds."""
-
-    loop: asyncio.AbstractEventLoop
-    transport: asyncio.Transport
-    stall_s: float
-    _stall: asyncio.TimerHandle | None = None
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        _stop(self._stall)
-        self._stall = self.loop.call_later(self.stall_s, self.transport.abort)
-
-    def resume_writing(self) -> None:
-        _stop(self._stall)
-        self._stall = None
-        super().resume_writing()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        _stop(self._stall)
-        super().connection_lost(exc)
-
-
-class GuardedProtocol(_StallLimit, HalfClosing, HttpToolsProtocol):  # type: ignore[misc]
+class GuardedProtocol(StallLimit, Refusing, HalfClosing, HttpToolsProtocol):  # type: ignore[misc]
     """HTTP/1.1 with limits of time and size; `guarded_protocol` makes the subclass that has the settings."""
 
     limits: ServerSettings
@@ -114,8 +92,6 @@ class GuardedProtocol(_StallLimit, HalfClosing, HttpToolsProtocol):  # type: ign
         """Bytes read after the head that belong to no body: trailers, and what stands beside the sizes of chunks."""
         self._has_body = False
         """Whether the last read contained part of a body."""
-        self._why = ""
-        """Why the parser is to refuse; '' = it is not."""
         self._ended = False
         self._refused = 0
         """Number refused in this turn."""
@@ -136,12 +112,14 @@ class GuardedProtocol(_StallLimit, HalfClosing, HttpToolsProtocol):  # type: ign
         self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        _stop(self._head)
-        _stop(self._rest)
+        stop(self._head)
+        stop(self._rest)
         super().connection_lost(exc)
         self.disconnect.left()
 
     def data_received(self, data: bytes) -> None:
+        if self.passes_over(data):
+            return
         self._ended, self._refused = False, 0
         self._read = data
         super().data_received(data)
@@ -152,7 +130,7 @@ class GuardedProtocol(_StallLimit, HalfClosing, HttpToolsProtocol):  # type: ign
             self._expect_rest()
         # After another request in the same read, it is unknown how many bytes belong to this head: counting begins
         # with the next read.
-        if self._ended or self.transport.is_closing():
+        if self._ended or self._unread is not None or self.transport.is_closing():
             return
         if self._head is None:
             self._expect_end(len(data))
@@ -167,12 +145,12 @@ class GuardedProtocol(_StallLimit, HalfClosing, HttpToolsProtocol):  # type: ign
             self._has_body, self._silent_bytes = False, 0
             return
         self._silent_bytes += arrived
-        if self._silent_bytes > self.limits.max_head_bytes:
+        if self._silent_bytes <= self.limits.max_head_bytes:
+            return
+        if self.cycle.response_complete:
             self.transport.abort()
-
-    def send_400_response(self, msg: str) -> None:
-        """Answer as uvicorn, in our own words where it was we who refused."""
-        super().send_400_response(self._why or msg)
+        else:
+            self.send_400_response(f"More than {self.limits.max_head_bytes} bytes stand around the body.")
 
     def _refusal(self, why: str) -> ValueError:
         """Return what makes httptools end the parsing, and uvicorn answer with a 400."""
@@ -187,6 +165,17 @@ class GuardedProtocol(_StallLimit, HalfClosing, HttpToolsProtocol):  # type: ign
             return
         method, version = self.parser.get_method(), self.parser.get_http_version()
         self._again = head_without_offer(method, self.url, version, self.headers) + self._read[upgrade.args[0] :]
+
+    def _should_upgrade(self) -> bool:
+        """Return whether a WebSocket begins: its handshake is a GET of HTTP/1.1 without a body, and what else offers
+        one is answered as if it did not."""
+        parser = self.parser
+        return (
+            parser.get_method() == b"GET"
+            and parser.get_http_version() == "1.1"
+            and not any(name == TRANSFER or (name == LENGTH and value.strip(b"0")) for name, value in self.headers)
+            and super()._should_upgrade()
+        )
 
     def _offers_another(self) -> bool:
         """Return whether the request offers an upgrade to a protocol that this server lacks, so that HTTP/1.1 goes
@@ -223,7 +212,7 @@ class GuardedProtocol(_StallLimit, HalfClosing, HttpToolsProtocol):  # type: ign
     def on_headers_complete(self) -> None:
         if len(self._read) > self.limits.max_head_bytes and self._is_too_large():
             raise self._refusal(f"The head of the request is larger than {self.limits.max_head_bytes} bytes.")
-        _stop(self._head)
+        stop(self._head)
         self._head = None
         self._silent_bytes, self._has_body = 0, True  # in the read that ends the head, the part of the body is unknown
         self._offers = self.parser.should_upgrade() and self._offers_another()
@@ -294,7 +283,7 @@ class GuardedProtocol(_StallLimit, HalfClosing, HttpToolsProtocol):  # type: ign
     def on_message_complete(self) -> None:
         if self._offers:
             return
-        _stop(self._rest)
+        stop(self._rest)
         self._rest = None
         super().on_message_complete()
         self.disconnect.arrived = self._ended = True
@@ -330,34 +319,3 @@ def guarded_protocol(settings: ServerSettings, door: Door = lambda target, scope
     about plain POSTs where somebody may be refused for the load."""
     made = {"limits": settings, "stall_s": settings.stall_s, "door": staticmethod(door)}
     return type("GuardedProtocol", (GuardedProtocol,), made)
-
-
-def guarded_socket(settings: ServerSettings) -> type[WebSocketsSansIOProtocol]:
-    """Return a protocol class for WebSockets. It reads nothing from a client that takes nothing: every ping has an
-    answer, and answers that a client does not read would pile up."""
-
-    class GuardedSocket(_StallLimit, WebSocketsSansIOProtocol):
-        stall_s = settings.stall_s
-
-        def pause_writing(self) -> None:
-            super().pause_writing()
-            self.transport.pause_reading()
-
-        def resume_writing(self) -> None:
-            super().resume_writing()
-            if not self.read_paused:
-                self.transport.resume_reading()
-
-        async def receive(self) -> Any:
-            """Do as uvicorn, but do not go on reading while the client takes nothing."""
-            message = await super().receive()
-            if self._stall is not None:
-                self.transport.pause_reading()
-            return message
-
-    return GuardedSocket
-
-
-def _stop(timer: asyncio.TimerHandle | None) -> None:
-    if timer is not None:
-        timer.cancel()

@@ -215,6 +215,30 @@ def test_what_outlasts_the_drain_is_told_so_in_its_dialect(tmp_path: Path) -> No
         assert gateway.running.wait(30) == 0
 
 
+def test_who_still_sends_a_body_when_the_gateway_stops_is_told_where_to(tmp_path: Path) -> None:
+    """Both a plain body and a form got a 500, with a traceback in the log."""
+    lines = "POST {} HTTP/1.1", "host: localhost", "authorization: Bearer k", "content-type: {}", "content-length: 9999"
+    head = "\r\n".join([*lines, "", ""])
+    kinds = {
+        CHAT: ("application/json", "{"),
+        "/v1/files": (
+            "multipart/form-data; boundary=b",
+            '--b\r\ncontent-disposition: form-data; name="file"; filename="a"\r\n\r\n{',
+        ),
+    }
+    with process(tmp_path, "drain_s = 0.5") as gateway, ExitStack() as open_ones:
+        senders = []
+        for path, (kind, start) in kinds.items():
+            sender = open_ones.enter_context(socket.create_connection(("127.0.0.1", gateway.port), timeout=30))
+            sender.sendall((head.format(path, kind) + start).encode())
+            senders.append(sender)
+        assert gateway.end(signal.SIGTERM) == 0
+        for sender in senders:
+            answer = sender.recv(65536)
+            assert answer.startswith(b"HTTP/1.1 503")
+            assert b"shutting down" in answer
+
+
 def until_text(coming: Iterator[str]) -> list[str]:
     """Return what came before and with the first text of the story."""
     lines: list[str] = []
