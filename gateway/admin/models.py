@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sluicegate.gateway.http.guard import name_of, operator_of
 from sluicegate.gateway.routing.table import Route
 from sluicegate.gateway.runtime import Runtime
-from sluicegate.plugins import LoadReporter
+from sluicegate.plugins import ConfigurationError, LoadReporter, ModelLoadError, RequestError, ServedModel
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 
@@ -29,6 +29,14 @@ class Weights(BaseModel):
     weights: Annotated[dict[Name, Annotated[float, Field(ge=0, allow_inf_nan=False)]], Field(min_length=1)]
 
 
+async def _added(runtime: Runtime, asked: NewModel) -> ServedModel:
+    """Load a model. Raises `RequestError` for settings that are none, and for a model that they do not lead to."""
+    try:
+        return await runtime.shelf.add(asked.settings, replace=asked.replace)
+    except (ConfigurationError, ModelLoadError) as error:
+        raise RequestError(error.message, param="settings", code=error.code) from error
+
+
 def add_model_admin_routes(router: APIRouter, runtime: Runtime) -> None:
     @router.get("/admin/models", tags=["admin"])
     async def models(request: Request) -> Any:
@@ -42,7 +50,7 @@ def add_model_admin_routes(router: APIRouter, runtime: Runtime) -> None:
         by = operator_of(runtime, request)
         wanted = str(asked.settings.get("name") or asked.settings.get("path") or "")
         async with runtime.audit.change(name_of(by), "models.add", wanted, replace=asked.replace) as came:
-            made = await runtime.shelf.add(asked.settings, replace=asked.replace)
+            made = await _added(runtime, asked)
             came |= {"name": made.name, "version": made.version}
         return _model(runtime, made.name)
 

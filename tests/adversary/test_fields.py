@@ -46,6 +46,18 @@ def refused(answer: httpx.Response, param: str) -> str:
     return str(error["message"])
 
 
+@pytest.mark.parametrize("dialect", ["openai", "vllm", "sglang", "tgi", "llama.cpp"])
+@pytest.mark.parametrize(
+    "fields", [{"guided_choice": []}, {"structured_outputs": {"choice": []}}], ids=["older", "newer"]
+)
+def test_a_choice_of_nothing_is_refused_whoever_reads_it(dialect: str, fields: Any) -> None:
+    """A server's dialect, or a stranger's stage, makes a pattern of the choices; of none it made an error of ours."""
+    with running(ScriptedServer(says("x"))) as url, in_front_of(url, dialect=dialect) as gateway:
+        answer = httpx.post(gateway.url + CHAT, json={"model": "far", "messages": TURN, **fields})
+    assert answer.status_code == 400, answer.text
+    assert "there is no choice to make" in answer.json()["error"]["message"]
+
+
 # --- constraints under the names of other servers --------------------------------------------------------------------
 
 

@@ -216,6 +216,18 @@ def test_moderation_of_a_long_text_runs_off_the_loop(house: RunningGateway) -> N
     assert max(took) < LAG_S
 
 
+@pytest.mark.parametrize("path", ["/v1/batches", "/detokenize", "/v1/messages/batches", "/v1/rerank", "/v1/embeddings"])
+@pytest.mark.parametrize("value", [[[1]] * 60_000, {f"k{i}": i for i in range(60_000)}], ids=["lists", "names"])
+def test_a_large_body_is_read_off_the_loop_on_every_path(house: RunningGateway, path: str, value: Any) -> None:
+    """Most of it is refused, and not before it is read."""
+    before = house.metric("sluicegate_work_done_total")
+    with watched(house) as took:
+        answer = post(house, path, {"model": "bundled", "input_file_id": value, "tokens": value, "requests": value})
+    assert answer.status_code in (400, 404, 413), answer.text[:300]
+    assert house.metric("sluicegate_work_done_total") > before
+    assert max(took) < LAG_S
+
+
 @pytest.mark.parametrize("body", [LONG, [LONG[:60_000]] * 100], ids=["one text", "many texts"])
 def test_moderation_of_more_than_is_judged_at_a_time_is_a_413(house: RunningGateway, body: Any) -> None:
     with watched(house) as took:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from sluicegate.gateway.api.body.depth import check_depth, check_values_inside
 from sluicegate.gateway.api.body.shared_fields import SharedFields, contradiction
 from sluicegate.gateway.api.body.unknown_fields import Listed, Wire
-from sluicegate.plugins import Constraint, ConstraintKind, RequestError, exact_json
+from sluicegate.plugins import Constraint, ConstraintKind, RequestError, Unsatisfiable, exact_json
 from sluicegate.plugins.json_names import check_once
 
 Found = tuple[str, Constraint]
@@ -202,6 +202,8 @@ def _said(name: str, kind: ConstraintKind, value: Any) -> Iterator[Found]:
     if kind in ("json_schema", "structural_tag"):
         value = _parsed(value, name)
     elif kind == "choice":
+        if not value:  # whatever reads constraints: an upstream's dialect makes a pattern of it
+            raise Unsatisfiable("there is no choice to make: the list is empty", param=name.partition(".")[0])
         value = tuple(value)
     yield name, Constraint(kind, None if kind == "json_object" else value)
 

@@ -50,7 +50,7 @@ def add_batches_routes(router: APIRouter, runtime: Runtime, dialects: Iterable[D
     @router.post("/v1/batches")
     async def create_batch(request: Request, response: Response) -> Any:
         caller = await admitted(runtime, request)
-        wire, ignored = read_body(await request.body(), fields)
+        wire, ignored = await runtime.reader.read(request, lambda tree: read_body(tree, fields))
         check_route(wire.endpoint, caller)
         now_s = int(time.time())
         record = BatchRecord(

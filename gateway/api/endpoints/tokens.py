@@ -59,7 +59,7 @@ def add_token_routes(router: APIRouter, runtime: Runtime) -> None:
     async def detokenize(request: Request) -> Response:
         await admitted(runtime, request)
         runtime.check_ready()
-        body = checked(DetokenizeBody, runtime.reader.tree(await request.body()))
+        body = await runtime.reader.read(request, lambda tree: checked(DetokenizeBody, tree))
         return Response(orjson.dumps({"prompt": _text(runtime, body)}), media_type=JSON)
 
 

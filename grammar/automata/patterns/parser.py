@@ -26,15 +26,25 @@ from sluicegate.grammar.automata.patterns.syntax import (
     WordBoundary,
     sequence,
 )
+from sluicegate.grammar.budget.meter import tick
+from sluicegate.plugins.errors import GrammarLimit
 
 Dialect = Literal["ecma", "python"]
 
 _MAX_DEPTH = 100  # nested groups; the tree is walked recursively
+_MAX_CHARACTERS = 1_000_000
+_MAX_PARTS = 50_000
+"""Most atoms, branches and members of classes: more than an automaton may have states, and few enough that neither the
+tree nor its collection holds anybody else up."""
+_FOLDED = 4096
+"""Ranges of a class from which on they are united before more are read: `\\w` alone has hundreds."""
 
 
 def parse(pattern: str, dialect: Dialect = "ecma", ignore_case: bool = False) -> Node:
     """Raise `InvalidGrammar` for a syntax error, `UnsupportedGrammar` for what no automaton can do."""
     parser = _Parser(Cursor(pattern), dialect, ignore_case)
+    if len(pattern) > _MAX_CHARACTERS:
+        raise GrammarLimit(f"the pattern has {len(pattern)} characters; at most {_MAX_CHARACTERS} are read")
     tree = parser.alternatives(0)
     if parser.reader.more():
         parser.reader.invalid("this ')' closes nothing; escape it as \\)")
@@ -49,18 +59,28 @@ class _Parser:
         self.ecma = dialect == "ecma"
         self.flags = {"i"} if ignore_case else set()
         self.escapes = EscapeReader(reader, self.ecma)
+        self.parts = 0
+
+    def count(self) -> None:
+        """Count one more part, and look at the clock now and then."""
+        self.parts += 1
+        if self.parts > _MAX_PARTS:
+            self.reader.limit(f"there are more than {_MAX_PARTS} characters, classes and branches; shorten it")
+        tick()
 
     def alternatives(self, depth: int) -> Node:
         if depth > _MAX_DEPTH:
             self.reader.limit(f"groups are nested more than {_MAX_DEPTH} deep")
         branches = [self.branch(depth)]
         while self.reader.take("|"):
+            self.count()
             branches.append(self.branch(depth))
         return branches[0] if len(branches) == 1 else Alt(branches)
 
     def branch(self, depth: int) -> Node:
         items: list[Node] = []
         while self.reader.more() and self.reader.peek() not in "|)":
+            self.count()
             grouped = self.reader.peek() == "("
             item = self.atom(depth)
             if item is not None:
@@ -250,13 +270,18 @@ class _Parser:
         pieces: list[Ranges] = []
         if not self.ecma and reader.take("]"):
             pieces.append(charsets.single(ord("]")))
-        surrogates = False
+        surrogates, pairs = False, 0
         while not reader.take("]"):
+            self.count()
             if not reader.more():
                 reader.invalid("this class is never closed; add ']' or escape the '[' as \\[", at=start)
             ranges, lone = self.class_item(start)
             surrogates |= lone
             pieces.append(ranges)
+            pairs += len(ranges)
+            if pairs > 2 * len(pieces[0]) + _FOLDED:
+                pieces = [charsets.union(*pieces)]
+                pairs = len(pieces[0])
         ranges = charsets.union(*pieces)
         if surrogates and not ranges:
             reader.unsupported("a class of lone surrogates; no JSON string holds one, write \\u{...} instead", at=start)

@@ -371,3 +371,11 @@ def test_adapters_come_and_go_by_the_admin_routes(tmp_path: Path) -> None:
         assert client.post("/v1/chat/completions", json={"model": "bundled:b", **body}).status_code == 404
         wrong = client.post("/admin/models", json={"settings": {"path": str(tmp_path), "base": "bundled"}})
         assert "is no adapter" in wrong.json()["error"]["message"]
+        for settings in (
+            {"path": str(tmp_path)},
+            {"path": "bundled", "": 1},
+            {"path": 1},
+            {"path": "bundled", "type": {}},
+        ):
+            told = client.post("/admin/models", json={"settings": {"name": "q", **settings}})  # a mistake of who asks
+            assert (told.status_code, told.json()["error"]["param"]) == (400, "settings"), told.text

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import time
+from typing import Any
 
 import interegular
 import pytest
@@ -10,7 +12,8 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluicegate.grammar.automata import Budget, CharDfa
+from sluicegate.grammar.automata import Budget, CharDfa, charsets
+from sluicegate.grammar.budget.meter import within
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar, UnsupportedGrammar
 from tests.grammar.automata.strategies import lookaround_patterns, patterns, texts
 
@@ -172,6 +175,49 @@ def test_what_python_has_and_automata_have_not_is_named(pattern: str) -> None:
 def test_explosive_patterns_end_in_a_limit(pattern: str) -> None:
     with pytest.raises(GrammarLimit):
         CharDfa.from_pattern(pattern)
+
+
+@pytest.mark.parametrize("dialect", ["ecma", "python"])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "x" * 900_000,
+        "|" * 900_000,
+        "()" * 400_000,
+        "[" + "a" * 900_000 + "]",
+        "[a]" * 300_000,
+        "^" * 900_000,
+        "a" * 8_000_000,
+    ],
+    ids=["text", "branches", "groups", "class", "classes", "anchors", "megabytes"],
+)
+def test_long_patterns_are_refused_while_they_are_read(pattern: str, dialect: Any) -> None:
+    """Reading one of megabytes took a minute, and the tree was millions of objects that the collector walks at once."""
+    began_s = time.thread_time()
+    with pytest.raises(GrammarLimit, match=r"more than 50000|at most 1000000"):
+        CharDfa.from_pattern(pattern, dialect=dialect)
+    assert time.thread_time() - began_s < 1.5
+
+
+def test_a_class_of_many_sets_is_united_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`sorted` keeps the interpreter until it is done: 50,000 sets of hundreds of ranges took seconds."""
+    most, union = 0, charsets.union
+
+    def counted(*sets: Any) -> Any:
+        nonlocal most
+        most = max(most, sum(map(len, sets)))
+        return union(*sets)
+
+    monkeypatch.setattr(charsets, "union", counted)
+    dfa = CharDfa.from_pattern(r"^[\w\d" + r"\w\S" * 200 + "]$", dialect="python")
+    assert most < 10_000
+    assert dfa.accepts("é")
+    assert not dfa.accepts(" ")
+
+
+def test_the_time_of_reading_counts_as_that_of_compiling() -> None:
+    with pytest.raises(GrammarLimit, match="CPU time"), within(0.02):
+        CharDfa.from_pattern("[" + r"\w\W" * 12_000 + "]", dialect="python")
 
 
 @pytest.mark.parametrize("pattern", ["^(a+)+$", "^(a|aa)*$", "(.*a){20}", r"^(\w+\s?)*$"])
