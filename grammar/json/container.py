@@ -90,10 +90,14 @@ class Container:
         if self._opened is None:
             layout = self.values.layout
             readings = layout.optional(layout.block, self._before_part()) if self.may_go_on() else ()
-            if self.may_close():
-                readings = (*readings, *self._close(), *layout.before_close(Then(self._close, self.place("close"))))
-            self._opened = readings
+            self._opened = (*readings, *self._closed_at_once())
         return self._opened
+
+    def _closed_at_once(self) -> tuple[Reading, ...]:
+        """Return the readings of the closing bracket after the opening one."""
+        if not self.may_close():
+            return ()
+        return (*self._close(), *self.values.layout.before_close(Then(self._close, self.place("close"))))
 
     def between(self) -> tuple[Reading, ...]:
         """Return the readings after a part."""

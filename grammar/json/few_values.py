@@ -29,6 +29,9 @@ class ObjectPlans(PlanSource, Protocol):
     def object_plan(self, spec: Object) -> ObjectPlan | None:
         """Return the plan of the objects that satisfy `spec`, or None where there are none."""
 
+    def few(self, terms: Conjunction) -> tuple[FewValue, ...] | None:
+        """Return all values of `terms`; None where they are many."""
+
 
 class FewValue(NamedTuple):
     """A value as JSON text. `other`: the same value with members in another order, where they may come in any."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -12,7 +12,7 @@ from sluicegate.grammar.given.texts import GivenTexts
 from sluicegate.grammar.json.arrays import planner as array_planner
 from sluicegate.grammar.json.arrays.listed import Choices
 from sluicegate.grammar.json.arrays.plan import ArrayPlan, Counting
-from sluicegate.grammar.json.arrays.unique_items import UniqueItems
+from sluicegate.grammar.json.arrays.unique_items import UniqueItems, with_facts
 from sluicegate.grammar.json.blocked_strings import unblocked
 from sluicegate.grammar.json.few_values import FewValue, few_values
 from sluicegate.grammar.json.members import member_terms, surely_has_value
@@ -38,6 +38,7 @@ _OF_PLAN, _OF_QUESTION, _OF_CHECK = 100, 60, 4
 _NEW_VALUES = 500
 """Maximum cached value sets with exclusions, of which each item makes one."""
 _UNKNOWN: Any = object()
+_WORDS: dict[Any, Any] = {"True": True, "False": False, "None": None}
 _DEEP = 30
 """Depth of nested values that are planned while deciding whether a value exists; deeper ones, as in schemas of hundreds
 of settings each of which may contain all others, are planned when a text reaches them."""
@@ -59,6 +60,7 @@ class Plans:
         self._objects: dict[Object, ObjectPlan | None] = {}
         self._arrays: dict[Array, ArrayPlan | None] = {}
         self._counting: dict[ArrayPlan, Counting] = {}
+        self._exclusions: dict[Conjunction, ArrayPlan | None] = {}
         self._few: dict[Conjunction, tuple[FewValue, ...] | None] = {}
         self._roomy: dict[int, tuple[tuple[Conjunction, ...], int]] = {}
         self._choices: dict[ArrayPlan, Choices] = {}
@@ -241,6 +243,33 @@ class Plans:
     def without(self, plan: ArrayPlan, facts: frozenset[Fact], item: Any) -> frozenset[Fact]:
         """Return the additional terms of later items of a tight plan after `item`; `facts`: those before `item`."""
         return self._unique_items.without(plan, facts, item)
+
+    def unused(self, terms: Conjunction, facts: frozenset[Fact]) -> Conjunction:
+        """Return `terms` with the `facts` that `without` returned."""
+        return self._unique_items.terms(terms, facts)
+
+    def exclusions(self, terms: Conjunction) -> ArrayPlan | None:
+        """Return a plan of unique values of `terms`, for `without_all`; None where each begins more than were given."""
+        if terms not in self._exclusions:
+            plan = array_planner.exclusions(self, terms)
+            if plan is not None:
+                self._unique_items.prepare((terms,))
+            if self._asking:
+                return plan
+            self._exclusions[terms] = plan
+        return self._exclusions[terms]
+
+    def without_all(self, plan: ArrayPlan, taken: Iterable[Any]) -> Conjunction:
+        """Return the terms of the values of `plan` without `taken`, in `canonical` form."""
+        facts: frozenset[Fact] = frozenset()
+        for value in taken:
+            charge(_OF_CHECK)
+            if not isinstance(value, tuple):
+                facts = self._unique_items.without(plan, facts, value)
+            elif len(value) == 1 and value[0] in _WORDS:
+                facts = self._unique_items.without(plan, facts, _WORDS[value[0]])
+        assert plan.rest is not None
+        return with_facts(plan.rest, facts)
 
     def few(self, terms: Conjunction) -> tuple[FewValue, ...] | None:
         """Return all values of `terms`; None where they are many."""

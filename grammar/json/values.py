@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from itertools import chain
 from typing import Any, TypeVar
 
 from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.classification.openings import of_scalar
 from sluicegate.grammar.given.texts import GivenTexts
 from sluicegate.grammar.json.arrays.duplicates import state_of
+from sluicegate.grammar.json.arrays.novelty import may_lack_items
 from sluicegate.grammar.json.arrays.plan import ArrayPlan
 from sluicegate.grammar.json.arrays.state import ArrayState, Used
-from sluicegate.grammar.json.layout import Layout
-from sluicegate.grammar.json.objects.novelty import is_unique_item, may_lack_values
+from sluicegate.grammar.json.layout import Layout, Then
+from sluicegate.grammar.json.novelty import new_value
+from sluicegate.grammar.json.objects.novelty import may_lack_values
 from sluicegate.grammar.json.objects.plan import ObjectPlan
 from sluicegate.grammar.json.objects.state import ObjectState
 from sluicegate.grammar.json.plans import Plans
@@ -21,11 +24,12 @@ from sluicegate.grammar.lexemes.open_ended import open_ended
 from sluicegate.grammar.lexemes.scalars import string_lexemes, word_lexeme
 from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.reading.continuations import Continuation, ContinuationUnion
+from sluicegate.grammar.reading.guards import TEXT_NEEDED, Guard
 from sluicegate.grammar.reading.lookahead import Lookahead, after_byte, joined
-from sluicegate.grammar.reading.reading import Reading, of_readings
+from sluicegate.grammar.reading.reading import Reading, Run, of_readings
 from sluicegate.grammar.reading.readings import ByteChoice, InLexeme
 from sluicegate.grammar.reading.value_start import Hole, ValueStart
-from sluicegate.grammar.schema.containers import Conjunction
+from sluicegate.grammar.schema.containers import Conjunction, Constant, conjunction, negated
 from sluicegate.grammar.schema.document import SchemaDocument
 from sluicegate.grammar.schema.value_set import ValueSet
 from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode, PunctuationTrie
@@ -55,6 +59,7 @@ class Values(Plans):
         self._lookaheads: dict[int, tuple[Conjunction, Lookahead]] = {}
         self._looking: set[int] = set()
         self._lacking: dict[Conjunction, bool] = {}
+        self._lacking_asked: set[Conjunction] = set()
         self._lexemes: dict[int, tuple[ValueSet, _Scalars]] = {}
         self._scalar_lookaheads: dict[int, Lookahead] = {}
 
@@ -87,11 +92,13 @@ class Values(Plans):
         if objects:
             moves[0x7B] = lambda: _opened(self.object_state(plan, 0, 0, follow) for plan in objects)
         arrays = [ready for spec in value_set.arrays if (ready := self.array_plan(spec)) is not None]
+        guards: dict[int, Guard] | None = None
         if arrays:
-            moves[0x5B] = lambda: _opened(
-                self.array_state(plan, 0, (0,) * len(plan.contains), 0, follow) for plan in arrays
-            )
-        readings: list[Reading] = [ByteChoice(moves)] if moves else []
+            states = (self.array_state(plan, 0, (0,) * len(plan.contains), 0, follow) for plan in arrays)
+            moves[0x5B] = lambda: _opened(states)
+            if new_value(follow) is not None and any(map(may_lack_items, arrays)):
+                moves[0x5B], guards = ArrayOpening(tuple(states)), {0x5B: TEXT_NEEDED}
+        readings: list[Reading] = [ByteChoice(moves, guards)] if moves else []
         readings.extend([InLexeme(lexeme, lexeme.start, follow) for lexeme in bare])
         return tuple(readings)
 
@@ -126,16 +133,44 @@ class Values(Plans):
         return found
 
     def asks_items(self, terms: Conjunction, follow: Continuation) -> bool:
-        if not is_unique_item(follow):
-            return False
+        return new_value(follow) is not None and self._parts_lack(terms)
+
+    def may_lack(self, terms: Conjunction) -> bool:
+        return self.few(terms) is not None or self.exclusions(terms) is not None or self._parts_lack(terms)
+
+    def _parts_lack(self, terms: Conjunction) -> bool:
+        """Return whether objects or arrays among `terms` that must be new may come to where little is left to write."""
         found = self._lacking.get(terms)
         if found is None:
-            plans = [plan for spec in self.value_set(terms).objects if (plan := self.object_plan(spec)) is not None]
-            found = any(may_lack_values(plan, self.roomy(plan.values)) for plan in plans)
+            if terms in self._lacking_asked:
+                return True  # of what holds itself: unknown, and right for all that is asked
+            self._lacking_asked.add(terms)
+            try:
+                found = self._find_lacking(self.value_set(terms))
+            finally:
+                self._lacking_asked.discard(terms)
             if len(self._lacking) >= _STATES:
                 self._lacking.clear()
             self._lacking[terms] = found
         return found
+
+    def _find_lacking(self, value_set: ValueSet) -> bool:
+        for spec in value_set.objects:
+            plan = self.object_plan(spec)
+            if plan is not None:
+                ample = sum(1 << k for k, terms in enumerate(plan.values) if not self.may_lack(terms))
+                if may_lack_values(plan, self.roomy(plan.values), ample):
+                    return True
+        arrays = (self.array_plan(spec) for spec in value_set.arrays)
+        return any(plan is not None and may_lack_items(plan) for plan in arrays)
+
+    def without_taken(self, terms: Conjunction, taken: Collection[Any]) -> Conjunction:
+        few = self.few(terms)
+        if few is not None:
+            excluded = (negated(Constant(value.text)) for value in few if value.key in taken)
+            return conjunction(chain(terms, excluded))
+        plan = self.exclusions(terms)
+        return terms if plan is None else self.without_all(plan, taken)
 
     def value_lookahead(self, terms: Conjunction, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
         """Return the lookahead at the start of a value, with its continuation left open."""
@@ -237,6 +272,23 @@ def _opened(states: Iterable[ObjectState | ArrayState]) -> tuple[Reading, ...]:
             charge(_OF_KIND)
         groups.append(state.opened())
     return tuple([reading for group in groups for reading in group])
+
+
+class ArrayOpening(Then):
+    """The continuation after a bracket that opens an array which must be new."""
+
+    __slots__ = ("_states",)
+    by_text = True
+
+    def __init__(self, states: tuple[ArrayState, ...]) -> None:
+        super().__init__(lambda: _opened(states))
+        self._states = states
+
+    def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Reading, ...]:
+        run.reads_text()
+        tape = run.tape
+        assert tape is not None
+        return tuple([reading for state in self._states for reading in state.opened_in(tape)])
 
 
 def _of_scalars(lexemes: _Scalars, punctuation: PunctuationTrie) -> Lookahead:

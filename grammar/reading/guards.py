@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Container, Iterable
 from decimal import Decimal
 from typing import Any, Protocol
 
 from sluicegate.grammar.reading.given_names import NameSet
-from sluicegate.grammar.reading.tape import Tape
+from sluicegate.grammar.reading.tape import OpenBracket, Tape
 from sluicegate.grammar.schema.constants import canonical
 
 _REMEMBERED = 64
@@ -21,6 +22,15 @@ class Guard(Protocol):
     def refused(self, tape: Tape, among: Container[str]) -> Collection[str] | None:
         """Return those of `among` that complete the open string and that `allows` would refuse; where none is open,
         strings that it would refuse next. None = ask `allows` for each token."""
+
+
+class NewValue:
+    """The base of guards of a value that must differ from others."""
+
+    @abstractmethod
+    def taken(self, tape: Tape, start: int, around: OpenBracket) -> Collection[Any]:
+        """Return the values, in `canonical` form and always in the same order, that the one which begins at `start`,
+        directly inside the bracket `around`, must differ from."""
 
 
 class DistinctKey:
@@ -44,7 +54,7 @@ class DistinctKey:
         return [*self.listed.rests(begun, among), *tape.open.keys.rests(begun, among)]
 
 
-class DistinctItem:
+class DistinctItem(NewValue):
     """`uniqueItems`: the item that ends differs from all before it. `tried`: what comes next depends on the string that
     ends as well, so every token that ends it is tried. `reaching`: only tokens that go on into a next string are."""
 
@@ -56,6 +66,11 @@ class DistinctItem:
         start = tape.array_start(end)
         items = tape.array_items(start)
         return items.read(bytes(tape.text[start:end])) not in items.places
+
+    def taken(self, tape: Tape, start: int, around: OpenBracket) -> Collection[Any]:
+        items = tape.array_items(around.start)
+        items.read(bytes(tape.text[around.start : start]))
+        return items.places
 
     def refused(self, tape: Tape, among: Container[str]) -> frozenset[str] | None:
         if self.tried or tape.mode == 2 or tape.open is None:
@@ -70,7 +85,7 @@ class DistinctItem:
         return None if begun is None else rests(begun, words)
 
 
-class DistinctOnceClosed:
+class DistinctOnceClosed(NewValue):
     """The object or array that nothing but `brackets` can follow, now that its last part ends, differs from the items
     before it: asked here, lest the last bracket is refused and nothing else can come."""
 
@@ -89,38 +104,55 @@ class DistinctOnceClosed:
         value = json.loads(bytes(tape.text[begin:end]) + self.brackets, parse_float=Decimal)
         return canonical(value) not in items.places
 
-    def refused(self, tape: Tape, among: Container[str]) -> frozenset[str] | None:
-        item = tape.open
+    def taken(self, tape: Tape, start: int, around: OpenBracket) -> Collection[Any]:
+        item = around
         for _ in self.brackets[1:]:
-            item = item and item.outer
-        if tape.mode == 2 or item is None or item.outer is None:
-            return None
-        head = bytes(tape.text[item.start : tape.string[0] if tape.mode else len(tape.text)])
-        try:
-            begun = json.loads(head + b"null" + self.brackets, parse_float=Decimal)
-        except ValueError:  # the string that is asked for is not the next thing
-            return None
+            assert item.outer is not None
+            item = item.outer
+        if item.outer is None:
+            return ()
+        begun = json.loads(bytes(tape.text[item.start : start]) + b"null" + self.brackets, parse_float=Decimal)
         items = tape.array_items(item.outer.start)
         items.read(bytes(tape.text[item.outer.start : item.start]))
-        words = frozenset([word for each in items.places if (word := _last_part(begun, each)) is not None])
-        if tape.mode == 0:
-            return words
-        text = tape.begun_string()
-        return None if text is None else rests(text, words)
+        parts = (_last_part(begun, each) for each in items.places)
+        return dict.fromkeys(part for part in parts if part is not _NONE)
+
+    def refused(self, tape: Tape, among: Container[str]) -> frozenset[str] | None:
+        return refused_strings(self, tape)
 
 
-def _last_part(begun: Any, item: Any) -> str | None:
-    """Return the string that makes `begun`, with null for its last part, equal to `item`, which is canonical."""
-    if begun is None:
-        return item if isinstance(item, str) else None
-    if not isinstance(item, tuple) or item[0] != ("dict" if isinstance(begun, dict) else "list"):
+def refused_strings(guard: NewValue, tape: Tape) -> frozenset[str] | None:
+    """Return the strings that `guard` would refuse next, or their rests where one is open; None where it must be
+    asked."""
+    if tape.mode == 2 or tape.open is None or tape.open.outer is None:
         return None
+    try:
+        taken = guard.taken(tape, tape.string[0] if tape.mode else len(tape.text), tape.open)
+    except ValueError:  # the string that is asked for is not the next thing
+        return None
+    words = frozenset([each for each in taken if isinstance(each, str)])
+    if tape.mode == 0:
+        return words
+    text = tape.begun_string()
+    return None if text is None else rests(text, words)
+
+
+_NONE = object()
+
+
+def _last_part(begun: Any, item: Any) -> Any:
+    """Return the value that makes `begun`, with null for its last part, equal to `item`, both in `canonical` form; or
+    `_NONE`."""
+    if begun is None:
+        return item
+    if not isinstance(item, tuple) or item[0] != ("dict" if isinstance(begun, dict) else "list"):
+        return _NONE
     if isinstance(begun, list):
-        return _last_part(begun[-1], item[-1]) if canonical(begun[:-1]) == item[:-1] else None
+        return _last_part(begun[-1], item[-1]) if canonical(begun[:-1]) == item[:-1] else _NONE
     last, members = next(reversed(begun)), dict(item[1])
     others = frozenset((name, canonical(value)) for name, value in begun.items() if name != last)
     if last not in members or others != item[1] - {(last, members[last])}:
-        return None
+        return _NONE
     return _last_part(begun[last], members[last])
 
 

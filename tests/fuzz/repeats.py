@@ -37,6 +37,24 @@ _MANY: tuple[Any, ...] = (
     {"type": "string", "pattern": "^[ab]*$"},
     {"type": "array", "items": {"type": "integer"}},
     {"type": ["string", "null"]},
+    {"type": "number"},
+    {"type": "integer", "minimum": 0, "maximum": 80},
+    {"type": "string", "pattern": "^[ab]{7}$"},
+    {"type": "string", "format": "date"},
+    {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 9}, "minItems": 2, "maxItems": 2},
+    {
+        "type": "object",
+        "properties": {"q": {"type": "integer", "minimum": 0, "maximum": 80}, "r": {"type": "boolean"}},
+        "required": ["q"],
+        "additionalProperties": False,
+    },
+)
+_ROWS: tuple[dict[str, Any], ...] = (
+    {"items": {"type": "integer", "minimum": 0, "maximum": 9}, "minItems": 2, "maxItems": 2},
+    {"items": {"type": "integer"}, "maxItems": 2},
+    {"prefixItems": [{"type": "string"}, {"type": "boolean"}, {"enum": ["x", "xy"]}], "items": False, "minItems": 2},
+    {"items": {"type": ["number", "boolean"]}, "maxItems": 1},
+    {"items": {"type": "string", "pattern": "^[ab]{7}$"}, "maxItems": 2},
 )
 _OTHERS: tuple[Any, ...] = (
     {"type": "boolean"},
@@ -61,6 +79,11 @@ def schema(pick: random.Random) -> dict[str, Any]:
     for chance, keyword in more:
         item |= keyword if pick.random() < chance else {}
     items = {"anyOf": [item, pick.choice(_OTHERS)]} if pick.random() < 0.15 else item
+    if pick.random() < 0.15:
+        items = {"type": "array", **pick.choice(_ROWS)}
+    elif pick.random() < 0.1:
+        few = {"enum": pick.sample([{"a": 1}, {"b": 2}, {"a": 1, "b": 2}, [1], [], [[1]]], 3)}
+        items = {"anyOf": [few, {"type": pick.choice(("string", "integer"))}]}
     found: dict[str, Any] = {"type": "array", "items": items, "uniqueItems": True}
     found |= {"minItems": pick.randrange(1, 5)} if pick.random() < 0.2 else {}
     found |= {"maxItems": pick.randrange(2, 6)} if pick.random() < 0.2 else {}

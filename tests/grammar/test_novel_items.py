@@ -39,6 +39,18 @@ KINDS: dict[str, dict[str, Any]] = {
     "what is left out counts": unique(
         {**members(name=TEXT, on=BOOLEAN, k={"const": 1}), "required": ["name", "on"], "maxProperties": 3}
     ),
+    "a number last": unique(members(on=BOOLEAN, price={"type": "number"})),
+    "a number below 100 last": unique(members(on=BOOLEAN, n={"type": "integer", "minimum": 0, "maximum": 99})),
+    "a date last": unique(members(on=BOOLEAN, day={"type": "string", "format": "date"})),
+    "pairs of digits": unique(
+        {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 9}, "minItems": 2, "maxItems": 2}
+    ),
+    "a pair last": unique(members(on=BOOLEAN, at={"type": "array", "items": {"type": "integer"}, "maxItems": 1})),
+    "an object with a number last": unique(members(on=BOOLEAN, o=members(q={"type": "integer"}))),
+    "a name out of a pattern": unique(
+        {"type": "object", "patternProperties": {"^x..$": BOOLEAN}, "additionalProperties": False, "maxProperties": 1}
+    ),
+    "few objects beside texts": unique({"anyOf": [members(a=BOOLEAN), {"const": [1]}, TEXT]}),
 }
 
 
@@ -73,6 +85,33 @@ def test_items_that_begin_alike_always_have_a_way_on(kind: str, order: PropertyO
 def test_random_items_that_begin_alike(seed: int) -> None:
     outcome = case(seed)
     assert not outcome.startswith("FINDING"), outcome
+
+
+@pytest.mark.parametrize(
+    ("kind", "begun", "refused", "offered"),
+    [
+        ("a number last", '[{"on":true,"price":0},{"on":true,"price":0', "e", "."),
+        ("a number last", '[{"on":true,"price":0},{"on":false,"price":0', None, "e"),
+        ("a number below 100 last", '[{"on":true,"n":99},{"on":true,"n":9', "9", "8"),
+        ("a date last", '[{"on":true,"day":"2020-01-01"},{"on":true,"day":"2020-01-0', "1", "2"),
+        ("pairs of digits", "[[1,2],[1,", "2", "3"),
+        ("a pair last", '[{"on":true,"at":[0]},{"on":true,"at":[', "0", "1"),
+        ("an object with a number last", '[{"on":true,"o":{"q":0}},{"on":true,"o":{"q":', "0", "1"),
+        ("a name out of a pattern", '[{"xaa":true},{"xaa":', "t", "f"),
+        ("a name out of a pattern", '[{"xaa":true},{"xaa":false},{"xa', "a", "b"),
+        ("few objects beside texts", '[{"a":true},{"a":', "t", "f"),
+        ("few objects beside texts", '[{"a":true},[1],{"a":false},', "{", '"'),
+        ("few objects beside texts", '[{"a":true},[1],', "[", "{"),
+    ],
+)
+def test_what_could_only_repeat_is_not_begun(kind: str, begun: str, refused: str | None, offered: str) -> None:
+    compiled = compile_json_schema(KINDS[kind], byte_vocabulary(), options=GrammarOptions(whitespace="compact"))
+    matcher = compiled.matcher()
+    for byte in begun.encode():
+        matcher.accept(byte)
+    tokens = allowed(matcher, compiled.vocabulary)
+    assert refused is None or ord(refused) not in tokens
+    assert ord(offered) in tokens
 
 
 def test_blanks_before_a_bracket_that_only_a_new_item_may_have_leave_a_comma() -> None:

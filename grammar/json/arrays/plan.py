@@ -47,6 +47,8 @@ class ArrayPlan:
     another one."""
     fixed: bool = False
     """Strings are among the values that may have to be excluded."""
+    few_containers: bool = False
+    """Objects or arrays are among the values that may have to be excluded: these are few, and others many."""
     listed: Listed | None = None
     """Where items must be unique and have few values, objects and arrays among them or some of which are counted."""
     paired: int | None = None

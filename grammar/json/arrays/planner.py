@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from sluicegate.grammar.json.arrays.listed import Choices, listed
 from sluicegate.grammar.json.arrays.plan import ArrayPlan, Counting
+from sluicegate.grammar.json.arrays.unique_items import few_containers
 from sluicegate.grammar.json.few_values import ObjectPlans
 from sluicegate.grammar.json.plan_source import PlanSource
 from sluicegate.grammar.lexemes.scalars import spellings
@@ -40,6 +41,7 @@ def plan_of(plans: ObjectPlans, spec: Array) -> ArrayPlan | None:
     items = [*prefix, *([] if rest is None else [rest])]
     by_text = spec.unique and members is None and few is None
     fixed = by_text and not all(_can_grow(plans, terms) for terms in items)
+    few_kinds = by_text and any(_has_few(plans, terms) for terms in items)
     plan = ArrayPlan(
         prefix,
         rest,
@@ -49,8 +51,9 @@ def plan_of(plans: ObjectPlans, spec: Array) -> ArrayPlan | None:
         spec.contains,
         all_of(plans.check(spec.checks), HasDuplicates() if spec.repeats and spec.contains else None),
         members,
-        tight=fixed or (by_text and any(_is_tight(plans, terms) for terms in items)),
+        tight=fixed or few_kinds or (by_text and any(_is_tight(plans, terms) for terms in items)),
         fixed=fixed,
+        few_containers=few_kinds,
         listed=few,
         paired=paired,
     )
@@ -59,6 +62,14 @@ def plan_of(plans: ObjectPlans, spec: Array) -> ArrayPlan | None:
     if plan.contains and not Counting(plan, plans.satisfiable).can_end(0, (0,) * len(plan.contains)):
         return None
     return plan
+
+
+def exclusions(plans: PlanSource, terms: Conjunction) -> ArrayPlan | None:
+    """Return the plan of an array of unique values of `terms` where a given one may have to be excluded; else None."""
+    fixed = not _can_grow(plans, terms)
+    if not (fixed or _is_tight(plans, terms)):
+        return None
+    return ArrayPlan((), terms, 0, None, True, (), None, tight=True, fixed=fixed)
 
 
 def _most(wanted: Contains) -> int:
@@ -115,6 +126,14 @@ def _is_tight(plans: PlanSource, terms: Conjunction) -> bool:
     after 0, for instance)."""
     value_set = plans.value_set(terms)
     return value_set.null or bool(value_set.booleans) or bool(value_set.numbers)
+
+
+def _has_few(plans: ObjectPlans, terms: Conjunction) -> bool:
+    """Return whether `terms` have objects or arrays, and few of them, beside others."""
+    value_set = plans.value_set(terms)
+    return bool(value_set.objects and few_containers(plans, terms, "object")) or bool(
+        value_set.arrays and few_containers(plans, terms, "array")
+    )
 
 
 def _can_grow(plans: PlanSource, terms: Conjunction) -> bool:

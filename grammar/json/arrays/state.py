@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from collections.abc import Container as Contained
 from typing import Any, Protocol
 
 from sluicegate.grammar.budget.meter import charge
+from sluicegate.grammar.json.arrays.novelty import rests_of
 from sluicegate.grammar.json.arrays.plan import ArrayPlan, Counting, Hits
 from sluicegate.grammar.json.arrays.unique_items import given_among
 from sluicegate.grammar.json.container import Container, LayoutSource, PartDone, closed_guard
+from sluicegate.grammar.json.layout import Then
+from sluicegate.grammar.json.novelty import NovelItem, new_value
 from sluicegate.grammar.lexemes.base import QUOTE
 from sluicegate.grammar.lexemes.literals import literals
 from sluicegate.grammar.lexemes.string_supply import has_strings, have_more
@@ -16,12 +21,14 @@ from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.guards import DistinctItem, all_of
 from sluicegate.grammar.reading.reading import Place, Reading, Run
 from sluicegate.grammar.reading.readings import ByteChoice, InLexeme
-from sluicegate.grammar.schema.containers import Conjunction, Fact, conjunction
+from sluicegate.grammar.reading.tape import Tape
+from sluicegate.grammar.schema.containers import Conjunction, Fact
 from sluicegate.grammar.schema.value_set import ValueSet
 from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 Used = int | frozenset[Fact]
+COMMA = 0x2C
 _OF_ITEM = 130
 """Work charged for an item that is excluded from later ones."""
 
@@ -34,12 +41,21 @@ class ArraySource(LayoutSource, Protocol):
 
     def satisfiable(self, terms: Conjunction) -> bool: ...
 
+    def may_lack(self, terms: Conjunction) -> bool:
+        """Return whether values of `terms` may have to be left out, or have parts that may, where they must be new."""
+
+    def without_taken(self, terms: Conjunction, taken: Collection[Any]) -> Conjunction:
+        """Return `terms` without the values `taken`, in `canonical` form."""
+
     def value_set(self, terms: Conjunction) -> ValueSet: ...
 
     def counting(self, plan: ArrayPlan) -> Counting: ...
 
     def choices(self, plan: ArrayPlan) -> Any:
         """Return the `listed.Choices` of `plan`."""
+
+    def unused(self, terms: Conjunction, facts: frozenset[Fact]) -> Conjunction:
+        """Return `terms` with the `facts` that `without` returned."""
 
     def without(self, plan: ArrayPlan, facts: frozenset[Fact], item: Any) -> frozenset[Fact]:
         """Return the additional terms of later items of a tight plan after `item`; `facts`: those before `item`."""
@@ -49,7 +65,7 @@ class ArrayState(Container):
     """An open array between items. `index`: items so far, capped at the plan's horizon; `hits`: items counted by each
     `contains`; `used`: bit set over `plan.members`, or, if the plan is tight, additional terms of later items."""
 
-    __slots__ = ("done", "hits", "index", "used")
+    __slots__ = ("_by_text", "_is_novel_known", "_left", "_novel", "done", "hits", "index", "used")
     bracket = 0x5D
     plan: ArrayPlan
     values: ArraySource
@@ -64,6 +80,11 @@ class ArrayState(Container):
         self.hits = hits
         self.used = used
         self.done: dict[Hits, Continuation] = {}
+        self._novel: NovelItem | None = None
+        self._is_novel_known = False
+        self._by_text: bool | None = None
+        self._left: tuple[Collection[Any], tuple[Reading, ...]] | None = None
+        """What was left when it was asked last: a mask asks the same of many tokens."""
 
     def without(self, item: Any) -> ArrayState:
         """Return the same state with `item` counted as given."""
@@ -103,6 +124,8 @@ class ArrayState(Container):
         plan, layout, punctuation = self.plan, self.values.layout, vocabulary.punctuation
         if plan.members is not None or plan.contains:
             return None
+        if self.by_text:
+            return None
         if plan.unique and self.values.asks_items(self._terms(), self._after_item((), ())):
             return None
         value = self.values.value_lookahead(self._terms(), at, vocabulary)
@@ -120,9 +143,7 @@ class ArrayState(Container):
         """Return `terms` with the exclusions of the items given so far."""
         if not isinstance(self.used, frozenset):
             return terms
-        given = given_among(self.used)
-        others = sorted((fact for fact in self.used if fact is not given), key=repr)
-        return conjunction((*terms, *others, *(() if given is None else (given,))))
+        return self.values.unused(terms, self.used)
 
     def _moves(self) -> list[tuple[Hits, Conjunction, Hits]]:
         """Return the possible next items under `contains`: (`contains` they count for, their terms, counts after
@@ -166,8 +187,55 @@ class ArrayState(Container):
 
     def part_done(self) -> Continuation:
         if self._done is None:
-            self._done = ItemDone(self, closed_guard(self))
+            self._done = ItemDone(self, closed_guard(self) or self.novel)
         return self._done
+
+    # --- where the array must be new ---
+
+    @property
+    def novel(self) -> NovelItem | None:
+        """Return the guard of the item that led here where little may come behind it, and the array must be new."""
+        if not self._is_novel_known:
+            self._is_novel_known = True
+            whole = new_value(self.follow)
+            few = None if whole is None else rests_of(self.values, self.plan, self.index)
+            self._novel = None if whole is None or few is None else NovelItem(few, whole)
+        return self._novel
+
+    @property
+    def by_text(self) -> bool:
+        """Return whether the values that the next item may have depend on what the array must differ from."""
+        if self._by_text is None:
+            terms = None if self.plan.high is None or new_value(self.follow) is None else self.plan.at(self.index)
+            self._by_text = terms is not None and self._next_novel() is not None and self.values.may_lack(terms)
+        return self._by_text
+
+    def _next_novel(self) -> NovelItem | None:
+        plan = self.plan
+        return self.values.array_state(plan, min(self.index + 1, plan.horizon), self.hits, self.used, self.follow).novel
+
+    def parts_left(self, tape: Tape, end: int) -> tuple[Reading, ...]:
+        """Return `parts` without values that lead to nothing new. The array is written up to `end`."""
+        terms, novel = self._terms(), self._next_novel()
+        assert novel is not None
+        taken = novel.taken_by(tape, end, b"")
+        if self._left is None or self._left[0] is not taken:
+            left = self.values.without_taken(terms, taken)
+            is_left = self.values.satisfiable(left)
+            self._left = taken, (self.values.start(left, self._after_item((), ())),) if is_left else ()
+        return self._left[1]
+
+    def opened_in(self, tape: Tape) -> tuple[Reading, ...]:
+        """Return the readings after the opening bracket, which `tape` ends with."""
+        if not (self.by_text and self.may_go_on()):
+            return self.opened()
+        return (*ItemStart(self).left(tape), *self._closed_at_once())
+
+    def _next_or_close(self) -> tuple[ByteChoice, ...]:
+        if not (self.by_text and self.may_go_on()):
+            return super()._next_or_close()
+        comma = ByteChoice({COMMA: ItemStart(self)}, {COMMA: ItemsLeft(self)})
+        return (comma, *(self._close() if self.may_close() else ()))
 
     def _members(self, members: tuple[tuple[bool, str], ...]) -> tuple[Reading, ...]:
         assert isinstance(self.used, int)
@@ -186,12 +254,51 @@ class ArrayState(Container):
         return tuple(readings)
 
 
+class ItemStart(Then):
+    """Before an item whose values depend on what the array must differ from."""
+
+    __slots__ = ("_state",)
+    by_text = True
+
+    def __init__(self, state: ArrayState) -> None:
+        layout = state.values.layout
+        super().__init__(lambda: layout.optional(layout.block, Then(state.parts)))
+        self._state = state
+
+    def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Reading, ...]:
+        run.reads_text()
+        assert run.tape is not None
+        return self.left(run.tape)
+
+    def left(self, tape: Tape) -> tuple[Reading, ...]:
+        """Return the readings that are left of an item, with or without blanks before it."""
+        parts, layout = self._state.parts_left(tape, len(tape.text)), self._state.values.layout
+        return layout.optional(layout.block, Then(lambda: parts)) if parts else ()
+
+
+class ItemsLeft:
+    """Another item may come: it has a value that leads to something new."""
+
+    def __init__(self, state: ArrayState) -> None:
+        self._state = state
+
+    def allows(self, tape: Tape, end: int) -> bool:
+        return bool(self._state.parts_left(tape, end))
+
+    def refused(self, tape: Tape, among: Contained[str]) -> None:
+        return None
+
+
 class ItemDone(PartDone):
     """The continuation after an item. If items must be unique, `guard` asks whether it is new; if the plan is tight,
     `finish` reads the item from the text, to exclude it later."""
 
     __slots__ = ()
     state: ArrayState
+
+    @property
+    def by_text(self) -> bool:  # type: ignore[override]
+        return self.state.plan.few_containers
 
     def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Reading, ...]:
         readings = super().finish(outcome, run, end_offset)

@@ -12,19 +12,20 @@ from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 from sluicegate.grammar.given.texts import GivenTexts
 from sluicegate.grammar.json.arrays.plan import ArrayPlan
-from sluicegate.grammar.json.plan_source import PlanSource
+from sluicegate.grammar.json.few_values import FewValue, ObjectPlans
 from sluicegate.grammar.lexemes.digits import NumberDigits
 from sluicegate.grammar.lexemes.scalars import new_numbers
 from sluicegate.grammar.schema import strings
-from sluicegate.grammar.schema.constants import json_text
-from sluicegate.grammar.schema.containers import Conjunction, Constant, Fact, NoneOf, SchemaRef, negated
+from sluicegate.grammar.schema.constants import canonical, json_text
+from sluicegate.grammar.schema.containers import Conjunction, Constant, Fact, NoneOf, SchemaRef, conjunction, negated
 from sluicegate.grammar.schema.document import SchemaDocument
 from sluicegate.grammar.schema.numbers import Numbers, plain_text
 
+_KINDS: tuple[Literal["object", "array"], ...] = ("object", "array")
 _NUMBERS = 16
 """Integers up to which each is excluded, at .2 ms each for every item. Beyond, integers are restricted to plain digits
 without `.0`: such a number can always get more digits, and needs no exclusion."""
@@ -36,7 +37,7 @@ _LONG = 40
 class UniqueItems:
     """Computes exclusions for the array plans of one compiled grammar."""
 
-    def __init__(self, plans: PlanSource, digits: NumberDigits) -> None:
+    def __init__(self, plans: ObjectPlans, digits: NumberDigits) -> None:
         self._plans = plans
         self._digits = digits
         self._numbers: dict[ArrayPlan, tuple[Numbers, ...]] = {}
@@ -44,6 +45,8 @@ class UniqueItems:
 
     def without(self, plan: ArrayPlan, facts: frozenset[Fact], item: Any) -> frozenset[Fact]:
         """Return the additional terms of later items of a tight `plan` after `item`. `facts`: those before `item`."""
+        if isinstance(item, list | dict):
+            return facts | {negated(Constant(text)) for text in self._container(plan, item)}
         if not self._to_exclude(plan, item):
             return facts
         before = given_among(facts) or NoneOf(self._none, self._none)
@@ -62,6 +65,30 @@ class UniqueItems:
                     numbers = numbers.plus(text)
         return others | {before._replace(numbers=numbers)}
 
+    def _container(self, plan: ArrayPlan, item: list[Any] | dict[str, Any]) -> Iterable[str]:
+        """Yield the text of `item` where it is one of few objects or arrays."""
+        kind: Literal["object", "array"] = "object" if isinstance(item, dict) else "array"
+        key = canonical(item)
+        for terms in _terms(plan):
+            values = few_containers(self._plans, terms, kind) or ()
+            found = next((value.text for value in values if value.key == key), None)
+            if found is not None:
+                yield found
+                return
+
+    def terms(self, terms: Conjunction, facts: frozenset[Fact]) -> Conjunction:
+        """Return `terms` with `facts`. An object or array that was given is excluded with all others of its kind, once
+        each of them was: the guard of an item asks for each."""
+        given = {fact.json for fact in facts if isinstance(fact, Constant) and fact.json[:1] in ("{", "[")}
+        if not given:
+            return with_facts(terms, facts)
+        others = {fact for fact in facts if not (isinstance(fact, Constant) and fact.json in given)}
+        for kind in _KINDS:
+            values = few_containers(self._plans, terms, kind)
+            if values and given.issuperset([value.text for value in values]):
+                others.add(negated(of_type(kind)))
+        return with_facts(terms, others)
+
     def prepare(self, items: Iterable[Conjunction]) -> None:
         """Build the automata that a tight plan needs once numbers are given, so that no mask waits for them. `items`:
         terms of the items."""
@@ -69,8 +96,6 @@ class UniqueItems:
             new_numbers(self._plans.value_set(terms).numbers, self._digits)
 
     def _to_exclude(self, plan: ArrayPlan, item: Any) -> bool:
-        if isinstance(item, list | dict):
-            return False
         if plan.contains:
             return not isinstance(item, str) or plan.fixed
         if isinstance(item, str):
@@ -119,8 +144,27 @@ def _goes_on(text: str) -> bool:
     return len(text) <= _LONG and text != "0"
 
 
+def with_facts(terms: Conjunction, facts: Iterable[Fact]) -> Conjunction:
+    """Return `terms` with `facts`, of which the one that excludes texts and numbers comes last."""
+    facts = sorted(facts, key=lambda fact: (isinstance(fact, NoneOf), repr(fact)))
+    return conjunction((*terms, *facts))
+
+
 def given_among(facts: Iterable[Fact]) -> NoneOf | None:
     return next((fact for fact in facts if isinstance(fact, NoneOf)), None)
+
+
+def few_containers(
+    plans: ObjectPlans, terms: Conjunction, kind: Literal["object", "array"]
+) -> tuple[FewValue, ...] | None:
+    """Return the objects or arrays that satisfy `terms`; None where they are many."""
+    return plans.few(conjunction((*terms, of_type(kind))))
+
+
+@lru_cache(maxsize=2)
+def of_type(kind: str) -> Fact:
+    """Return the fact that a value is an object or an array."""
+    return SchemaRef(SchemaDocument({"type": kind}).root)
 
 
 @lru_cache(maxsize=1)

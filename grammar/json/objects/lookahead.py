@@ -80,7 +80,7 @@ class ObjectLookahead(ObjectProgress):
         if not layout.delayed(layout.colon, ends, punctuation) & colon.domain:
             # No token begins with the colon and continues after the value.
             found = found.whole()
-        elif done.is_asked(0):
+        elif done.is_asked(0) or values.asks_items(terms, done):
             return None
         else:
             found = followed(found, done, 0, punctuation.root, vocabulary)

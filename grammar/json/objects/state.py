@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
-from typing import Protocol
+import json
+from collections.abc import Collection, Container
+from typing import Any, Protocol
 
 from sluicegate.grammar.given.texts import GivenTexts
 from sluicegate.grammar.json.container import LayoutSource, PartDone, closed_guard
-from sluicegate.grammar.json.few_values import FewValue
 from sluicegate.grammar.json.layout import Then
+from sluicegate.grammar.json.novelty import NovelMember, new_value
 from sluicegate.grammar.json.objects.lookahead import ObjectLookahead
-from sluicegate.grammar.json.objects.novelty import Novel, is_unique_item, rests_of, without_repeated
+from sluicegate.grammar.json.objects.novelty import rests_of
 from sluicegate.grammar.json.objects.plan import ObjectPlan
 from sluicegate.grammar.json.objects.progress import After
 from sluicegate.grammar.lexemes.base import QUOTE
@@ -45,11 +46,17 @@ class ObjectSource(LayoutSource, Protocol):
 
     def satisfiable(self, terms: Conjunction) -> bool: ...
 
+    def may_lack(self, terms: Conjunction) -> bool:
+        """Return whether values of `terms` may have to be left out, or have parts that may, where they must be new."""
+
+    def without_taken(self, terms: Conjunction, taken: Collection[Any]) -> Conjunction:
+        """Return `terms` without the values `taken`, in `canonical` form."""
+
 
 class ObjectState(ObjectLookahead):
     """An open object between members. Its arguments are those of `ObjectProgress`."""
 
-    __slots__ = ("_by_text", "_free", "_is_novel_known", "_names", "_novel", "entries")
+    __slots__ = ("_by_text", "_free", "_frees_by_text", "_is_novel_known", "_names", "_novel", "entries")
     bracket = 0x7D
     values: ObjectSource
 
@@ -67,9 +74,10 @@ class ObjectState(ObjectLookahead):
         self.entries: dict[tuple[int, int], MemberStart] = {}
         self._names: tuple[Reading, ...] | None = None
         self._free: tuple[InLexeme, ...] | None = None
-        self._novel: Novel | None = None
+        self._novel: NovelMember | None = None
         self._is_novel_known = False
         self._by_text: bool | None = None
+        self._frees_by_text: bool | None = None
 
     # --- names ---
 
@@ -82,7 +90,8 @@ class ObjectState(ObjectLookahead):
     @property
     def _may_lack_names(self) -> bool:
         """Return whether some name that may come, and need not, may have no value left."""
-        return self.by_text and (not self.at or len(self.offered()) > 1 or self.may_close())
+        needed = self.at and len(self.offered()) < 2 and not self.may_close() and not self.frees_by_text
+        return self.by_text and not needed
 
     def names_left(self, tape: Tape, end: int) -> list[int]:
         """Return the listed names that may come next and have a value that does not only repeat an earlier item.
@@ -90,18 +99,48 @@ class ObjectState(ObjectLookahead):
         names = self.plan.names
         return [i for i in self.offered() if any(entry.new(tape, end, names[i]) for entry in self.entries_of(i))]
 
+    def free_names_left(self, tape: Tape, end: int) -> tuple[InLexeme, ...]:
+        """Return the readings of free names, without those that cannot grow and have no value but what only repeats an
+        earlier item. `end`: as above."""
+        found = self.free_names()
+        if not (found and self.plan.leafy and self.frees_by_text):
+            return found
+        follows = {name.follow.kinds: name.follow for name in found if isinstance(name.follow, FreeName)}
+        gone = self.used or self.plan.none_given
+        for name in self._names_beside(tape, end):
+            kinds = [k for some in follows for k in some if strings.contains((self.plan.free_names[k],), name)]
+            if not any(entry.new(tape, end, name) for k in kinds for entry in self.entries_of(-1 - k)):
+                gone = gone.plus(name)
+        left = [(kinds, lexeme) for kinds, lexeme in self.plan.lexemes_left(gone) if kinds in follows]
+        return tuple([InLexeme(lexeme, lexeme.start, follows[kinds]) for kinds, lexeme in left])
+
+    def _names_beside(self, tape: Tape, end: int) -> list[str]:
+        kinds = [k for some, _ in self.kinds for k in some]
+        guards = (entry.state.novel for k in kinds for entry in self.entries_of(-1 - k))
+        novel = next((guard for guard in guards if guard is not None), None)
+        return [] if novel is None else novel.names(tape, end)
+
     def _next_or_close(self) -> tuple[ByteChoice, ...]:
         found = super()._next_or_close()
         if self.may_go_on() and self._may_lack_names:
             found = (ByteChoice(found[0].moves, {_COMMA: NamesLeft(self)}), *found[1:])
         return found
 
-    def in_name(self, left: list[int] | None = None) -> tuple[Reading, ...]:
-        """Return the readings of names, behind the quote. `left`: those of the listed ones; None: all that may come."""
-        if not (self.is_offered() if left is None else left):
+    def in_name(self) -> tuple[Reading, ...]:
+        """Return the readings of names, behind the quote."""
+        if not self.is_offered():
             return self.free_names()
-        lexeme = self._listed() if left is None else self._chosen(left)
+        lexeme = self._listed()
         return (InLexeme(lexeme, lexeme.start, ListedName(self)), *self.free_names())
+
+    def in_name_left(self, tape: Tape, end: int) -> tuple[Reading, ...]:
+        """Return the same without names that have no value but what only repeats an earlier item. `end`: the object is
+        written up to there."""
+        left, free = self.names_left(tape, end), self.free_names_left(tape, end)
+        if not left:
+            return free
+        lexeme = self._chosen(left)
+        return (InLexeme(lexeme, lexeme.start, ListedName(self)), *free)
 
     def free_names(self) -> tuple[InLexeme, ...]:
         if self._free is None:
@@ -131,6 +170,21 @@ class ObjectState(ObjectLookahead):
         """Return the same state with the free names `names` counted as given."""
         return self.values.object_state(self.plan, self.at, self.count, self.follow, self.met, names)
 
+    def without_name(self, tape: Tape) -> ObjectState:
+        """Return the same state with the free name just written counted as given, where it must be excluded later."""
+        if not self.plan.leafy:
+            return self
+        name, used = tape.last_string(), self.used
+        if used is None:
+            if not strings.ends_at(self.plan.free_names, name):
+                return self
+            assert tape.open is not None
+            used = self.plan.none_given
+            for each in sorted((tape.open.keys.all() | {name}) - self.plan.refused):
+                used = used.plus(each)
+            return self.without(used)
+        return self.without(used.plus(name))
+
     def entries_of(self, index: int) -> list[MemberStart]:
         """Return the member starts after name `index` (-1 - k: a free name of kind k), given in this state."""
         plan = self.plan
@@ -156,26 +210,37 @@ class ObjectState(ObjectLookahead):
         return self._done
 
     @property
-    def novel(self) -> Novel | None:
+    def novel(self) -> NovelMember | None:
         """Return the guard of the member that led here where little may come behind it, and the object must differ from
         those before."""
         if not self._is_novel_known:
             self._is_novel_known = True
-            few = rests_of(self) if is_unique_item(self.follow) else None
-            self._novel = None if few is None else Novel(few)
+            whole = new_value(self.follow)
+            few = None if whole is None else rests_of(self)
+            self._novel = None if whole is None or few is None else NovelMember(few, whole)
         return self._novel
 
     @property
     def by_text(self) -> bool:
         """Return whether what may follow one of the names that may come next depends on the items before."""
         if self._by_text is None:
-            self._by_text = is_unique_item(self.follow) and any(map(self._leaves_little, self.offered()))
+            is_new = new_value(self.follow) is not None
+            self._by_text = is_new and (self.frees_by_text or any(map(self._leaves_little, self.offered())))
         return self._by_text
 
+    @property
+    def frees_by_text(self) -> bool:
+        """Return whether what may follow one of the free names that may come next depends on the items before."""
+        if self._frees_by_text is None:
+            kinds = [k for some, _ in self.kinds for k in some] if self.plan.high is not None else []
+            asked = bool(kinds) and new_value(self.follow) is not None and self.offers_free()
+            self._frees_by_text = asked and any(self._leaves_little(-1 - k) for k in kinds)
+        return self._frees_by_text
+
     def _leaves_little(self, index: int) -> bool:
-        """Return whether name `index` has few values, and little may come behind it."""
-        roomy = self.values.roomy(self.plan.values)
-        return not roomy >> index & 1 and any(entry.few is not None for entry in self.entries_of(index))
+        """Return whether little may come behind name `index` (-1 - k: a free name of kind k), so that some of its
+        values may have to be left out."""
+        return any(entry.may_lack for entry in self.entries_of(index))
 
 
 class NameStart(Then):
@@ -194,7 +259,7 @@ class NameStart(Then):
     def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Reading, ...]:
         run.reads_text()
         assert run.tape is not None
-        return self.state.in_name(self.state.names_left(run.tape, run.tape.string[0]))
+        return self.state.in_name_left(run.tape, run.tape.string[0])
 
     def _find(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
         return self.state.name_lookahead(at, vocabulary) or super()._find(outcome, at, vocabulary)
@@ -207,7 +272,7 @@ class NamesLeft:
         self.state = state
 
     def allows(self, tape: Tape, end: int) -> bool:
-        return self.state.offers_free() or bool(self.state.names_left(tape, end))
+        return bool(self.state.free_names_left(tape, end) or self.state.names_left(tape, end))
 
     def refused(self, tape: Tape, among: Container[str]) -> None:
         return None
@@ -216,13 +281,15 @@ class NamesLeft:
 class MemberStart(Continuation):
     """The continuation after a name: `:`, optional blanks, the value, then `state`."""
 
-    __slots__ = ("_known", "state", "terms")
+    __slots__ = ("_known", "_left", "state", "terms")
 
     def __init__(self, state: ObjectState, terms: Conjunction) -> None:
         super().__init__()
         self.state = state
         self.terms = terms
         self._known: tuple[Reading, ...] | None = None
+        self._left: tuple[Collection[Any], MemberStart | None] | None = None
+        """What was left when it was asked last: a mask asks the same of many tokens."""
 
     def after(self, outcome: int) -> tuple[Reading, ...]:
         if self._known is None:
@@ -234,20 +301,30 @@ class MemberStart(Continuation):
         return (self.state.values.start(self.terms, self.state.part_done()),)
 
     @property
-    def few(self) -> tuple[FewValue, ...] | None:
-        """Return the values where they are few, and some of them may have to be left out."""
-        return None if self.state.novel is None else self.state.values.few(self.terms)
+    def may_lack(self) -> bool:
+        """Return whether some of the values may have to be left out."""
+        return self.state.novel is not None and self.state.values.may_lack(self.terms)
 
     def new(self, tape: Tape, end: int, name: str) -> MemberStart | None:
         """Return the same start without values that could only repeat an earlier item; None where none is left. `end`:
         the object is written up to there, without the name."""
-        novel, few = self.state.novel, self.few
-        if novel is None or few is None:
+        novel, values = self.state.novel, self.state.values
+        if novel is None or not values.may_lack(self.terms):
             return self
-        terms = without_repeated(self.terms, few, tape, end, name, novel)
-        if terms == self.terms:
-            return self
-        return MemberStart(self.state, terms) if self.state.values.satisfiable(terms) else None
+        taken = novel.taken_by(tape, end, json.dumps(name).encode() + b":")
+        if self._left is None or self._left[0] is not taken:
+            left: MemberStart | None = self
+            terms = values.without_taken(self.terms, taken)
+            if terms != self.terms:
+                left = MemberStart(self.state, terms) if values.satisfiable(terms) else None
+            self._left = taken, left
+        return self._left[1]
+
+
+def new_of(entries: list[MemberStart], tape: Tape) -> list[MemberStart]:
+    """Return `entries`, whose name was just written, without values that could only repeat an earlier item."""
+    found = (entry.new(tape, tape.string[0], tape.last_string()) for entry in entries)
+    return [new for new in found if new is not None]
 
 
 class ListedName(Continuation):
@@ -271,14 +348,26 @@ class ListedName(Continuation):
         run.passes(self.guard, end_offset)
         run.reads_text()
         assert run.tape is not None
-        name, found = self.state.plan.names[outcome], list[Reading]()
-        for entry in self.state.entries_of(outcome):
-            new = entry.new(run.tape, run.tape.string[0], name)
-            found += () if new is None else new.after(0)
-        return tuple(found)
+        entries = new_of(self.state.entries_of(outcome), run.tape)
+        return tuple([reading for entry in entries for reading in entry.after(0)])
 
     def _find(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
         return self.state.entry_lookahead(outcome, at, vocabulary) or super()._find(outcome, at, vocabulary)
+
+
+class NewName:
+    """A free name that is not given yet and has a value that does not only repeat an earlier item."""
+
+    def __init__(self, name: FreeName) -> None:
+        self._name = name
+
+    def allows(self, tape: Tape, end: int) -> bool:
+        return self._name.state.plan.distinct.allows(tape, end) and any(
+            new_of(self._name.entries(outcome), tape) for outcome in range(len(self._name.kinds))
+        )
+
+    def refused(self, tape: Tape, among: Container[str]) -> None:
+        return None
 
 
 class FreeName(Continuation):
@@ -287,7 +376,7 @@ class FreeName(Continuation):
     __slots__ = ("kinds", "state")
 
     def __init__(self, state: ObjectState, kinds: tuple[int, ...]) -> None:
-        super().__init__(state.plan.distinct)
+        super().__init__(NewName(self) if state.frees_by_text else state.plan.distinct)
         self.state = state
         self.kinds = kinds
 
@@ -304,21 +393,14 @@ class FreeName(Continuation):
 
     def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Reading, ...]:
         readings, state = super().finish(outcome, run, end_offset), self.state
-        if not readings or not state.plan.leafy:
+        if not readings or not (state.plan.leafy or state.frees_by_text):
             return readings
         assert run.tape is not None
-        assert run.tape.open is not None
         run.reads_text()
-        name = run.tape.last_string()
-        if state.used is not None:
-            used = state.used.plus(name)
-        elif not strings.ends_at(state.plan.free_names, name):
-            return readings
-        else:
-            used = state.plan.none_given
-            for each in sorted((run.tape.open.keys.all() | {name}) - state.plan.refused):
-                used = used.plus(each)
-        return FreeName(state.without(used), (self.kinds[outcome],)).after(0)
+        entries = state.without_name(run.tape).entries_of(-1 - self.kinds[outcome])
+        if state.frees_by_text:
+            entries = new_of(entries, run.tape)
+        return tuple([reading for entry in entries for reading in entry.after(0)])
 
     def _find(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
         known = self.state.entry_lookahead(-1 - self.kinds[outcome], at, vocabulary)
