@@ -208,21 +208,22 @@ def _tried(kind: str, folder: Path, dtype: torch.dtype = torch.float32) -> dict[
     from sluicegate.plugins import ModelLoadError
 
     try:
-        _save(kind, folder / "model", dtype)
+        save_kind(kind, folder / "model", dtype)
     except Exception as error:
         return {"ends": "not tried", "why": f"no tiny model by plain fields ({type(error).__name__}: {error})"}
     try:
         model = load_model(folder / "model", name="tiny")
     except ModelLoadError as error:
         return {"ends": "refused", "why": str(error).replace(f"{str(folder / 'model')!r}", "")}
-    found = asyncio.run(_answers(model))
-    expected = [_generated(folder / "model", prompt) for prompt in _prompts()]
+    found = asyncio.run(answers(model))
+    expected = [generated(folder / "model", prompt) for prompt in prompts()]
     if found != expected:
         return {"ends": "different", "why": f"{sum(a != b for a, b in zip(found, expected, strict=True))} of 3 answers"}
     return {"ends": "equal", "why": ""}
 
 
-def _save(kind: str, to: Path, dtype: torch.dtype) -> None:
+def save_kind(kind: str, to: Path, dtype: torch.dtype) -> None:
+    """Save a tiny random model of `kind`. Raises what `transformers` raises where plain fields make none."""
     config = _config(kind)
     with torch.device("meta"):
         count = sum(one.numel() for one in AutoModelForCausalLM.from_config(config).parameters())
@@ -255,12 +256,14 @@ def _of(plain: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _prompts() -> list[list[int]]:
+def prompts() -> list[list[int]]:
+    """Return the tokens of three prompts."""
     generator = torch.Generator().manual_seed(1)
     return [torch.randint(3, VOCAB, (length,), generator=generator).tolist() for length in PROMPTS]
 
 
-async def _answers(model: Any) -> list[list[int]]:
+async def answers(model: Any) -> list[list[int]]:
+    """Return what the engine answers to `prompts`, together and chunked."""
     from sluicegate.engine import Engine, EngineSettings
     from sluicegate.plugins import Job, Prompt, Sampling
 
@@ -269,7 +272,7 @@ async def _answers(model: Any) -> list[list[int]]:
     await engine.start()
     try:
         sampling = Sampling(max_tokens=TOKENS, temperature=0.0, ignore_eos=True)
-        jobs = [Job(f"j{i}", model.name, Prompt("", tuple(p)), sampling) for i, p in enumerate(_prompts())]
+        jobs = [Job(f"j{i}", model.name, Prompt("", tuple(p)), sampling) for i, p in enumerate(prompts())]
         return await asyncio.gather(*[_collected(await engine.generate(job)) for job in jobs])
     finally:
         await engine.close()
@@ -280,7 +283,7 @@ async def _collected(generation: Any) -> list[int]:
 
 
 @torch.inference_mode()
-def _generated(folder: Path, prompt: list[int]) -> list[int]:
+def generated(folder: Path, prompt: list[int]) -> list[int]:
     """Return what `generate` answers, by the model's own eager attention."""
     model: Any = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32)
     model.generation_config.eos_token_id = None

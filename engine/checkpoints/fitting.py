@@ -27,7 +27,7 @@ _EXTRA = re.compile(
 """Tensors without a place in a model that say nothing which it does not know already."""
 _NAMED = 3
 _EXPERT = re.compile(r"(.*\.experts)\.(\d+)\.(.+)")
-_COUNTS = ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts")
+EXPERT_COUNTS = ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts")
 
 
 def refuse_unfitting(found: Mapping[str, Any], where: str, kind: str) -> None:
@@ -65,7 +65,7 @@ def refuse_misnumbered(names: Iterable[str], config: Any, where: str) -> None:
         if match := _EXPERT.fullmatch(name):
             found.setdefault((match[1], match[3]), set()).add(int(match[2]))
     text = config.get_text_config(decoder=True)
-    said = next((n for n in (getattr(text, name, None) for name in _COUNTS) if isinstance(n, int)), None)
+    said = next((n for n in (getattr(text, name, None) for name in EXPERT_COUNTS) if isinstance(n, int)), None)
     for (layer, part), numbers in sorted(found.items()):
         count = max(numbers) + 1 if said is None else said
         if absent := sorted(set(range(count)) - numbers):
@@ -77,6 +77,15 @@ def refuse_misnumbered(names: Iterable[str], config: Any, where: str) -> None:
                 f"{where!r} holds {_some([f'{layer}.{n}.{part}' for n in extra])}, and {count} experts end at "
                 f"{count - 1}; correct config.json if it is another model's"
             )
+
+
+def refuse_twice(names: Iterable[str], where: str) -> None:
+    """Raise `ModelLoadError` for weights that a checkpoint holds both quantised and whole, which `names` are."""
+    if found := sorted(names):
+        raise ModelLoadError(
+            f"{where!r} holds {_some(found)} both quantised and as whole tensors, and nothing says which is meant: the "
+            "folder was put together of two checkpoints. Remove one of the two, or fetch it anew"
+        )
 
 
 def refuse_no_numbers(name: str, tensor: Tensor, where: str) -> None:

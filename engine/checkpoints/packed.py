@@ -18,7 +18,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from sluicegate.engine.checkpoints.fitting import INDEX, indexed_files
+from sluicegate.engine.checkpoints.fitting import INDEX, indexed_files, refuse_twice
 from sluicegate.engine.checkpoints.stored_tensors import stored_tensors
 from sluicegate.engine.cpu.packing import Packed, fits_four, pack_codes
 from sluicegate.plugins import ModelLoadError
@@ -117,6 +117,8 @@ def read_packed(
     state: dict[str, Tensor] = {}
     known: dict[str, Packed] = {}
     tensors = stored_tensors(_files(folder, where), where)
+    layers = [name.removesuffix(".qweight") for name in tensors if name.endswith(".qweight")]
+    refuse_twice((f"{layer}.weight" for layer in layers if f"{layer}.weight" in tensors), where)
     for name, one in tensors.items():
         layer, _, part = name.rpartition(".")
         if f"{layer}.qweight" not in tensors or part not in _PARTS:
@@ -128,7 +130,7 @@ def read_packed(
             state[f"{layer}.weight"] = whole.to(codes.scales.dtype) if half else whole
             if keep_four and (packed := codes.packed()) is not None:
                 known[layer] = packed
-    if not any(name.endswith(".qweight") for name in tensors):
+    if not layers:
         raise ModelLoadError(f"{where!r} says that it is quantised with {scheme.method}, but none of its layers is")
     return state, known
 

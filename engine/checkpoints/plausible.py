@@ -56,6 +56,23 @@ def refuse_oversized(shapes: Iterable[tuple[int, ...]], config: Any, where: str)
         )
 
 
+def refuse_oversized_module(kind: Any, config: Any, shapes: Iterable[tuple[int, ...]], where: str) -> None:
+    """Do as `refuse_oversized` for all sizes that a configuration may have, by making a model of class `kind` without
+    memory. Raises also what making it raises."""
+    from transformers.initialization import no_init_weights
+
+    counts = [prod(shape) for shape in shapes]
+    with torch.device("meta"), no_init_weights():
+        parts = {name: one.numel() for name, one in kind(config).named_parameters()}
+    if (described := sum(parts.values())) > max(_HARMLESS, _SLACK * sum(counts)):
+        largest = max(parts, key=parts.__getitem__)
+        raise ModelLoadError(
+            f"{where!r}: its configuration describes a model of {described:,} numbers, {parts[largest]:,} of them in "
+            f"{largest}, and its {len(counts)} tensors hold {sum(counts):,}; one of the two is another model's. Fetch "
+            "it anew"
+        )
+
+
 def _whole(config: Any, name: str) -> int:
     found = getattr(config, name, None)
     return found if isinstance(found, int) else 0
@@ -119,7 +136,8 @@ def refuse_positions(config: Any, where: str) -> None:
             raise ModelLoadError(f"{where!r}: {field}.partial_rotary_factor is {share}; expected 1 at most")
     length = getattr(config, "max_position_embeddings", None)
     if isinstance(length, int) and not 2 <= length < 1 << 40:
-        raise ModelLoadError(f"{where!r}: max_position_embeddings is {length}; expected 2 or more, below 2^40")
+        name = (getattr(config, "attribute_map", None) or {}).get("max_position_embeddings", "max_position_embeddings")
+        raise ModelLoadError(f"{where!r}: {name} is {length}; expected 2 or more, below 2^40")
 
 
 def _are_positive(value: Any) -> bool:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from sluicegate.engine.checkpoints.dequantise import by_table, mxfp4, spread, unpack_words
+from sluicegate.engine.checkpoints.fitting import refuse_twice
 from sluicegate.engine.checkpoints.stored_tensors import LazyTensor
 from sluicegate.plugins import ModelLoadError
 
@@ -64,7 +65,16 @@ def whole_tensors(tensors: Tensors, fields: Fields, where: str) -> dict[str, Laz
         found, used = _READERS[method_of(fields)](tensors, fields)
     if not found:
         raise ModelLoadError(f"{where!r} says that it is quantised by {method_of(fields)}, but none of its layers is")
+    refuse_twice((name for name in found if _is_whole_too(name, tensors)), where)
     return {name: one for name, one in tensors.items() if name not in used and name not in found} | found
+
+
+def _is_whole_too(name: str, tensors: Tensors) -> bool:
+    """Return whether a checkpoint holds the quantised weight `name` also as a tensor that it was not made of."""
+    if name not in tensors:
+        return False
+    kind = tensors[name].dtype
+    return bool({f"{name}_packed", f"{name}_blocks"} & tensors.keys()) or (kind.is_floating_point and kind.itemsize > 1)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from sluicegate.engine.checkpoints.digests import folder_digest
 from sluicegate.engine.checkpoints.fitting import refuse_damaged, refuse_missing_files, refuse_unfitting
 from sluicegate.engine.checkpoints.folders import refuse_irregular
+from sluicegate.engine.checkpoints.misfits.token_ids import refuse_strange_token_ids
 from sluicegate.engine.checkpoints.plausible import refuse_codes, refuse_pickled_codes
 from sluicegate.engine.checkpoints.stored_tensors import stored_tensors
 from sluicegate.engine.cuda.memory import fitting, usable_device
@@ -150,6 +151,7 @@ def _described(inner: Path, where: str) -> tuple[Any, Any]:
     try:
         refuse_missing_files(inner, where)
         config = AutoConfig.from_pretrained(inner, trust_remote_code=False)
+        refuse_strange_token_ids(inner, int(getattr(config, "vocab_size", None) or 0), where)
         return config, AutoTokenizer.from_pretrained(inner, trust_remote_code=False)
     except (OSError, ValueError, KeyError, ImportError) as error:
         raise ModelLoadError(f"{where!r} cannot be read: {error}") from error

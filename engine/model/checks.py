@@ -27,6 +27,7 @@ from sluicegate.engine.attention.paged import (
 )
 from sluicegate.engine.attention.recurrent import StateShapeProbe, advancing, showing
 from sluicegate.engine.attention.recurrent_layers import recurrent_layers
+from sluicegate.engine.checkpoints.fitting import EXPERT_COUNTS
 from sluicegate.engine.checkpoints.packed import scheme_of
 from sluicegate.engine.checkpoints.quantised import fields_of, method_of, reads
 from sluicegate.engine.memory.kv import NO_ATTENTION, KVPool, LayerShape
@@ -44,6 +45,8 @@ _ATTENDING = {"full_attention", "sliding_attention", "chunked_attention"}
 _STATELESS = {"mlp", "moe"}
 """Kinds of layers that keep nothing, where a configuration counts them as layers of their own."""
 _SERVED_LAYERS = _ATTENDING | _STATELESS | {"linear_attention", "conv", "hybrid"}
+_CHOSEN = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", "top_k_experts")
+"""Names for the number of experts that a token chooses."""
 _EVEN = 1e-6
 """Largest difference of logits, relative to the largest, that is no difference."""
 _SHORT_WINDOW = 64
@@ -64,6 +67,7 @@ def refuse_config(config: Any, where: str) -> None:
             f"served are {', '.join(sorted(_SERVED_LAYERS))}"
         )
     _refuse_numbers(text, where)
+    _refuse_shares(text, where)
     _refuse_quantised(config, where)
     if getattr(text, "use_bidirectional_attention", None):
         raise ModelLoadError(f"{where!r} attends in both directions; only causal models are served")
@@ -71,18 +75,48 @@ def refuse_config(config: Any, where: str) -> None:
 
 def _refuse_numbers(text: Any, where: str) -> None:
     """Raise `ModelLoadError` for numbers that no model can have, and that the trial would not tell."""
+    for name in ("sliding_window", "attention_chunk_size"):
+        if (width := getattr(text, name, None)) is not None and (not isinstance(width, int) or isinstance(width, bool)):
+            raise ModelLoadError(f"{where!r}: config.json says {name} = {width!r}; expected a whole number above 0")
     window = getattr(text, "sliding_window", None)
-    if "sliding_attention" in (getattr(text, "layer_types", None) or ()) and window is not None and window < 1:
+    if window is not None and window < 1 and _slides(text):
         raise ModelLoadError(
             f"{where!r} has layers that slide, and config.json says sliding_window = {window}: a token would not even "
             "see itself; expected 1 or more"
         )
     scalar = getattr(text, "query_pre_attn_scalar", None)
-    if scalar is not None and not scalar > 0:
+    if scalar is not None and not (isinstance(scalar, int | float) and scalar > 0):
         raise ModelLoadError(
             f"{where!r} divides its scores by the root of query_pre_attn_scalar, which is {scalar} in config.json; "
             "expected more than 0"
         )
+
+
+def _slides(text: Any) -> bool:
+    """Return whether layers slide: those that the configuration names, or all where its kind has a window."""
+    kinds = getattr(text, "layer_types", None)
+    if kinds is not None:
+        return "sliding_attention" in kinds
+    return hasattr(type(text), "sliding_window") and getattr(text, "use_sliding_window", True) is not False
+
+
+def _refuse_shares(text: Any, where: str) -> None:
+    """Raise `ModelLoadError` where a token chooses more experts, or groups of them, than there are."""
+    for chosen, among in ((_CHOSEN, EXPERT_COUNTS), (("topk_group",), ("n_group", "num_expert_group"))):
+        name, count = _first(text, chosen)
+        counted, known = _first(text, among)
+        if not name or not isinstance(known, int) or not known:
+            continue
+        if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= known:
+            raise ModelLoadError(
+                f"{where!r}: config.json says {name} = {count!r} and {counted} = {known}, or leaves one of them to "
+                f"what transformers fills in; expected {name} from 1 to {known}. Correct it, or fetch it anew"
+            )
+
+
+def _first(text: Any, names: tuple[str, ...]) -> tuple[str, Any]:
+    """Return the first of these fields that has a value, and the value; ("", None) if none has."""
+    return next(((name, found) for name in names if (found := getattr(text, name, None)) is not None), ("", None))
 
 
 def _refuse_quantised(config: Any, where: str) -> None:

@@ -22,7 +22,7 @@ from sluicegate.engine.checkpoints.fitting import (
 )
 from sluicegate.engine.checkpoints.guard_heads import give_guard, is_token_guard, take_guard
 from sluicegate.engine.checkpoints.mtp_layers import mtp_names
-from sluicegate.engine.checkpoints.plausible import refuse_codes, refuse_oversized
+from sluicegate.engine.checkpoints.plausible import refuse_codes, refuse_oversized, refuse_oversized_module
 from sluicegate.engine.checkpoints.progress import hushed, report
 from sluicegate.engine.checkpoints.quantised import fields_of, reads, whole_tensors
 from sluicegate.engine.checkpoints.stand_ins import ExpertStandIn
@@ -38,6 +38,7 @@ from sluicegate.engine.cpu import (
 from sluicegate.engine.model.dense import DenseConfig, DenseDecoder, DenseHeads
 from sluicegate.engine.parallel.shard import Shard
 from sluicegate.engine.parallel.split import split_head, split_layers
+from sluicegate.plugins import ModelLoadError
 
 _WHOLE = "model.safetensors"
 _EXPERTS = ("proj", "proj.weight", "w1.weight", "w2.weight", "w3.weight")
@@ -142,7 +143,8 @@ def filled(tensors: Mapping[str, LazyTensor], config: Any, dtype: torch.dtype, w
     kind = _get_model_class(config, AutoModelForCausalLM._model_mapping)
     if kind.config_class is getattr(config, "sub_configs", {}).get("text_config"):
         config = config.get_text_config()
-    with _one_after_another():
+    refuse_oversized_module(kind, config, (one.shape for one in tensors.values()), where)
+    with _one_after_another(), _put_together(kind.__name__, where):
         module, found = kind.from_pretrained(
             None,
             config=config,
@@ -155,6 +157,22 @@ def filled(tensors: Mapping[str, LazyTensor], config: Any, dtype: torch.dtype, w
     refuse_unfitting(found, where, kind.__name__)
     serve_latent(module)
     return module
+
+
+@contextmanager
+def _put_together(kind: str, where: str) -> Iterator[None]:
+    """Raise `ModelLoadError` where `transformers` cannot make a model's tensors of stored ones, as it splits and merges
+    them by the configuration's numbers."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "conversion of the weights" not in str(error):
+            raise
+        raise ModelLoadError(
+            f"{where!r} does not hold the tensors of the model that its config.json describes ({kind}): they cannot be "
+            "split or put together by its numbers of heads, experts and sizes. Fetch it anew, or correct config.json "
+            "if it is another model's"
+        ) from error
 
 
 @contextmanager

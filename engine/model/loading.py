@@ -19,6 +19,7 @@ from sluicegate.engine.checkpoints.generation_config import draw_defaults, end_t
 from sluicegate.engine.checkpoints.gguf.files import GgufFile
 from sluicegate.engine.checkpoints.gguf.metadata import what_cuts_texts
 from sluicegate.engine.checkpoints.lora import LowRank, adapter_folder, merge_adapter, read_adapter
+from sluicegate.engine.checkpoints.misfits.strange_fields import naming_strange_fields
 from sluicegate.engine.checkpoints.progress import OnProgress, reporting, watching
 from sluicegate.engine.cpu import (
     EIGHT,
@@ -42,7 +43,7 @@ from sluicegate.engine.model.kept_load import KeptLoad, keep_load, load_key, loa
 from sluicegate.engine.model.lora_batch import Adapter
 from sluicegate.engine.model.model import GuardModel, LoadedModel
 from sluicegate.engine.model.notes import what_is_in_blocks, what_is_kept, what_is_whole, what_is_zero
-from sluicegate.engine.model.reading import read_kept, read_pretrained
+from sluicegate.engine.model.reading import config_fields, read_kept, read_pretrained
 from sluicegate.engine.parallel.shard import Shard
 from sluicegate.engine.settings import GgufKind, WeightsKind
 from sluicegate.engine.text.detokenizer import Detokenizer
@@ -152,10 +153,11 @@ def _loaded(
     text_config = config.get_text_config(decoder=True)
     if asked.shard is not None:
         asked.shard.wait_for_peers()
-    logits = kept.logits if kept is not None else own_logits(module, text_config, where) if asked.proves else None
-    layers, rowwise, states = (
-        verify(module, text_config, where, rounded=rounded, expected=logits) if asked.proves else trusted(module)
-    )
+    with naming_strange_fields(partial(config_fields, where)):
+        logits = kept.logits if kept is not None else own_logits(module, text_config, where) if asked.proves else None
+        layers, rowwise, states = (
+            verify(module, text_config, where, rounded=rounded, expected=logits) if asked.proves else trusted(module)
+        )
     if keep is not None and logits is not None and (made := load_of(module, tokenizer, layers, logits)) is not None:
         keep(made)
     kept_as = str(module.dtype)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import json
+from collections.abc import Mapping
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +27,8 @@ from sluicegate.engine.checkpoints.gguf.files import (
 from sluicegate.engine.checkpoints.gguf.metadata import heed_fields, refuse_misplaced, refuse_strange_ids
 from sluicegate.engine.checkpoints.gguf.tensors import gguf_tensors
 from sluicegate.engine.checkpoints.guard_heads import is_token_guard
+from sluicegate.engine.checkpoints.misfits.strange_fields import field_refusal, refuse_strange_values
+from sluicegate.engine.checkpoints.misfits.token_ids import refuse_strange_token_ids
 from sluicegate.engine.checkpoints.mtp_layers import mtp_names
 from sluicegate.engine.checkpoints.packed import Scheme, read_packed, scheme_of
 from sluicegate.engine.checkpoints.plausible import (
@@ -39,6 +43,7 @@ from sluicegate.engine.cpu import (
     FOUR,
     Packed,
 )
+from sluicegate.engine.failures import first_line
 from sluicegate.engine.model.checks import refuse_config
 from sluicegate.engine.model.dense import DenseConfig, DenseDecoder
 from sluicegate.engine.model.files import dense_module_of, module_from, module_of, weight_files
@@ -89,12 +94,16 @@ def read_pretrained(
 
     `as_read`: round weights, or keep stored formats, while reading where possible. Raises `ModelLoadError`.
     """
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM
     from transformers.utils import cached_file
 
     place, more = _place(where)
+    said: Mapping[str, Any] = {}
     try:
         refuse_missing_files(Path(place), where)
+        said = {} if more else config_fields(place)
+        if said:
+            refuse_strange_values(said, where)
         config = config_of(place, **more)
         refuse_config(config, where)
         refuse_positions(config.get_text_config(decoder=True), where)
@@ -108,7 +117,9 @@ def read_pretrained(
             refuse_positions(config.get_text_config(decoder=True), where)
             size_experts(config, file)
             heed_fields(config, file)
-        tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=False, **more)
+        if not more and Path(place).is_dir():
+            refuse_strange_token_ids(Path(place), config.get_text_config(decoder=True).vocab_size, where)
+        tokenizer = _tokenizer_of(place, where, **more)
         refuse_malformed(tokenizer.chat_template, where)
         kind = _dtype(dtype, device)
         known: dict[str, Packed] = {}
@@ -150,6 +161,13 @@ def read_pretrained(
                 f"{where!r} brings Python code of its own (auto_map in its config.json), which is never run here; name "
                 "a checkpoint of an architecture that transformers has"
             ) from error
+        if (named := field_refusal(said, error, where)) is not None:
+            raise named from error
+        if where.endswith(".gguf"):
+            raise ModelLoadError(
+                f"{where!r} is no GGUF file that can be read: {first_line(error)}. It is damaged, or was not wholly "
+                "fetched; fetch it anew"
+            ) from error
         raise ModelLoadError(
             f"{where!r} could not be loaded ({type(error).__name__}: {error}); "
             "expected a folder with config.json, safetensors weights and a tokenizer, a name on the hub, or a GGUF file"
@@ -174,15 +192,50 @@ def read_pretrained(
     return config, tokenizer, module.to(device).eval().requires_grad_(False), known
 
 
+def _tokenizer_of(place: str, where: str, **more: str) -> Any:
+    """Return the tokenizer of a checkpoint. Raises `ModelLoadError` with what its files say wrongly."""
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(place, trust_remote_code=False, **more)
+    except Exception as error:
+        if "trust_remote_code" in str(error):
+            raise
+        files = "its fields" if more else "tokenizer.json and tokenizer_config.json"
+        reason = first_line(error) or type(error).__name__
+        raise ModelLoadError(
+            f"{where!r}: no tokenizer can be made of {files}: {reason}. Correct what this names, or fetch them anew"
+        ) from error
+
+
 def config_of(place: str, **more: str) -> Any:
     """Return the configuration of a checkpoint; `more`: arguments for `from_pretrained`. MiMo is read as the Qwen2 it
     is apart from its MTP layers."""
-    from transformers import AutoConfig, PreTrainedConfig, Qwen2Config
+    from transformers import AutoConfig, Qwen2Config
 
-    said = {} if more else PreTrainedConfig.get_config_dict(place)[0]
+    said = {} if more else config_fields(place)
     if said.get("model_type") == _MIMO:
         return Qwen2Config.from_dict({name: value for name, value in said.items() if name not in _OF_A_KIND})
     return AutoConfig.from_pretrained(place, trust_remote_code=False, **more)
+
+
+def config_fields(place: str) -> dict[str, Any]:
+    """Return the fields of a checkpoint's config.json as they are written; {} of a GGUF file. Raises `ModelLoadError`
+    if they are no object, and what reading and parsing raises."""
+    from transformers.utils import cached_file
+
+    if place.endswith(".gguf"):
+        return {}
+    found = json.loads(Path(str(cached_file(place, "config.json"))).read_text("utf-8"), object_hook=_special)
+    if not isinstance(found, dict):
+        raise ModelLoadError(f"{place!r}: config.json is no object but a {type(found).__name__}; fetch it anew")
+    return found
+
+
+def _special(found: dict[str, Any]) -> Any:
+    """Return the infinity or NaN that `transformers` writes as an object; any other object as it is."""
+    said = found.get("__float__")
+    return float(said) if len(found) == 1 and said in ("Infinity", "-Infinity", "NaN") else found
 
 
 def _refuse_unsharded(config: Any, where: str, size: int) -> None:

@@ -300,3 +300,26 @@ def test_parts_that_are_not_what_a_format_has_are_refused(
     (folder / "config.json").write_text(json.dumps(config))
     with pytest.raises(ModelLoadError, match=message):
         load_model(folder)
+
+
+def test_a_weight_both_in_blocks_and_whole_is_refused_by_its_name(tmp_path: Path) -> None:
+    """The blocks were taken without a word, though the other tensor had other numbers."""
+    base = save_tiny(tmp_path, "gpt_oss", hidden_size=64, intermediate_size=32)
+    whole = load_file(base / "model.safetensors")
+    name = next(name for name in whole if name.endswith("down_proj"))
+    experts, inputs, outputs = whole[name].shape
+    blocks = torch.zeros(experts, outputs, inputs // 32, 16, dtype=torch.uint8)
+    both = whole | {f"{name}_blocks": blocks, f"{name}_scales": torch.zeros(blocks.shape[:-1], dtype=torch.uint8)}
+    folder, _ = written(tmp_path, base, both, whole, {"quant_method": "mxfp4"})
+    with pytest.raises(ModelLoadError, match=rf"holds {name} both quantised and as whole tensors"):
+        load_model(folder)
+
+
+def test_a_packed_layer_that_is_whole_too_is_refused_by_its_name(tmp_path: Path) -> None:
+    folder, whole = write_foreign(tmp_path, *FORMATS["W4A16"])
+    state = load_file(folder / "model.safetensors")
+    name = next(name for name in state if name.endswith(".weight_packed")).removesuffix("_packed")
+    for dtype in (torch.float32, torch.int8):
+        save_file(state | {name: load_file(whole / "model.safetensors")[name].to(dtype)}, folder / "model.safetensors")
+        with pytest.raises(ModelLoadError, match=rf"holds {name} both quantised and as whole tensors"):
+            load_model(folder)

@@ -271,10 +271,16 @@ ROPE: list[tuple[dict[str, Any], str]] = [
     ({"rope_type": "linear", "factor": "4"}, r"factor is '4';"),
     ({"rope_type": "yarn", "factor": float("inf")}, r"factor is inf;"),
     ({"rope_type": "yarn", "factor": 4.0, "beta_fast": -1}, r"beta_fast is -1;"),
-    ({"rope_type": "longrope", "short_factor": [1.0] * 8, "long_factor": [float("nan")] * 8}, r"long_factor is \[nan"),
+    (
+        {"rope_type": "longrope", "short_factor": [1.0] * 8, "long_factor": [float("nan")] * 8},
+        r"says rope_parameters\.long_factor = nan; expected a number",
+    ),
     ({"factor": 4.0}, r"scales positions by 4\.0, and its rope_type does not say how"),
     ({"rope_type": "default", "rope_theta": 0.0}, r"rope_theta is 0\.0;"),
-    ({"rope_type": "default", "rope_theta": float("nan")}, r"rope_theta is nan;"),
+    (
+        {"rope_type": "default", "rope_theta": float("nan")},
+        r"says rope_parameters\.rope_theta = nan; expected a number",
+    ),
     ({"rope_type": "default", "partial_rotary_factor": 7}, r"partial_rotary_factor is 7; expected 1 at most"),
 ]
 
@@ -330,15 +336,16 @@ def test_what_is_not_heeded_of_the_generation_config_stands_in_the_notes(
         )
 
 
-@pytest.mark.parametrize(("file", "fields"), [
-    ("tokenizer_config.json", {"model_max_length": "x"}),
-    ("tokenizer_config.json", {"tokenizer_class": "BertTokenizer"}),
-    ("config.json", {"sliding_window": "x"}),
+@pytest.mark.parametrize(("file", "fields", "message"), [
+    ("tokenizer_config.json", {"model_max_length": "x"}, r"cannot be served \(\w+: .*\); a file of it is damaged"),
+    ("tokenizer_config.json", {"tokenizer_class": "BertTokenizer"}, "cannot be served|no tokenizer can be made"),
+    ("tokenizer_config.json", {"bos_token": 7}, r"no tokenizer can be made of tokenizer\.json and .*bos_token"),
+    ("config.json", {"sliding_window": "x"}, r"says sliding_window = 'x'; expected a whole number above 0"),
 ])  # fmt: skip
 def test_whatever_a_library_raises_over_a_file_is_the_checkpoints_error(
-    file: str, fields: dict[str, Any], tiny_folder: Folder, tmp_path: Path
+    file: str, fields: dict[str, Any], message: str, tiny_folder: Folder, tmp_path: Path
 ) -> None:
-    with pytest.raises(ModelLoadError, match=r"cannot be served \(\w+: .*\); a file of it is damaged, or says what"):
+    with pytest.raises(ModelLoadError, match=message):
         load_model(copy_with(tiny_folder("llama"), tmp_path, file, **fields))
 
 
@@ -347,4 +354,31 @@ def test_files_that_are_nested_without_end_are_refused(file: str, tiny_folder: F
     folder = copied(tiny_folder("llama"), tmp_path)
     (folder / file).write_text("[" * 100_000)
     with pytest.raises(ModelLoadError, match="recursion"):
+        load_model(folder)
+
+
+def with_tokens(folder: Path, change: Callable[[dict[str, Any]], object]) -> Path:
+    said = json.loads((folder / "tokenizer.json").read_text("utf-8"))
+    change(said)
+    (folder / "tokenizer.json").write_text(json.dumps(said), "utf-8")
+    return folder
+
+
+TOKENS: list[tuple[Callable[[dict[str, Any]], object], str]] = [
+    (lambda said: said["model"]["vocab"].update(th=2**31), r"gives the token 'th' the id 2147483648; expected"),
+    (lambda said: said["model"]["vocab"].update(th=-1), r"gives the token 'th' the id -1; expected"),
+    (lambda said: said["model"]["vocab"].update(th=True), r"gives the token 'th' the id True; expected"),
+    (lambda said: said["added_tokens"][0].update(id=2**40), r"gives the token '<s>' the id 1099511627776; expected"),
+    (lambda said: said["added_tokens"][0].update(id=EOS), r"gives the id 257 to the added tokens '<s>' and '</s>'"),
+    (lambda said: said["model"].update(vocab=[]), r"no tokenizer can be made of tokenizer\.json and .*: "),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), TOKENS)
+def test_tokens_that_no_vocabulary_has_are_refused_by_name(
+    change: Callable[[dict[str, Any]], object], message: str, tiny_folder: Folder, tmp_path: Path
+) -> None:
+    """A large id ended the process: the library took memory for every number up to it."""
+    folder = with_tokens(copied(tiny_folder("llama"), tmp_path), change)
+    with pytest.raises(ModelLoadError, match=message):
         load_model(folder)

@@ -162,3 +162,12 @@ def test_a_checkpoint_whose_tensors_do_not_fit_is_refused(broken: str, tmp_path:
     }[broken]
     with pytest.raises(ModelLoadError, match=message):
         load_model(packed)
+
+
+def test_a_layer_both_packed_and_whole_is_refused_by_its_name(tmp_path: Path) -> None:
+    folder, _ = write_packed(tmp_path, "gptq")
+    state = load_file(folder / "model.safetensors")
+    name = next(name for name in state if name.endswith(".qweight")).removesuffix("qweight") + "weight"
+    save_file(state | {name: torch.ones(2, 2)}, folder / "model.safetensors")
+    with pytest.raises(ModelLoadError, match=rf"holds {name} both quantised and as whole tensors"):
+        load_model(folder)
