@@ -33,8 +33,9 @@ from sluicegate.grammar.schema.strings import Strings
 from sluicegate.grammar.schema.value_set import ValueSet
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar
 
-_OF_PLAN, _OF_QUESTION, _OF_CHECK = 100, 60, 4
-"""Work charged for a plan, for deciding whether a value exists, and for a fact that is checked."""
+_OF_PLAN, _OF_QUESTION, _OF_CHECK, _OF_TAKEN = 100, 60, 4, 30
+"""Work charged for a plan, for deciding whether a value exists, for a fact that is checked, and for a value that is
+taken out of others."""
 _NEW_VALUES = 500
 """Maximum cached value sets with exclusions, of which each item makes one."""
 _UNKNOWN: Any = object()
@@ -60,6 +61,8 @@ class Plans:
         self._objects: dict[Object, ObjectPlan | None] = {}
         self._arrays: dict[Array, ArrayPlan | None] = {}
         self._counting: dict[ArrayPlan, Counting] = {}
+        self._taken: dict[ArrayPlan, tuple[list[Any], frozenset[Fact]]] = {}
+        """The last values taken out, and what excludes them: often the next ones are these and one more."""
         self._exclusions: dict[Conjunction, ArrayPlan | None] = {}
         self._few: dict[Conjunction, tuple[FewValue, ...] | None] = {}
         self._roomy: dict[int, tuple[tuple[Conjunction, ...], int]] = {}
@@ -261,13 +264,17 @@ class Plans:
 
     def without_all(self, plan: ArrayPlan, taken: Iterable[Any]) -> Conjunction:
         """Return the terms of the values of `plan` without `taken`, in `canonical` form."""
-        facts: frozenset[Fact] = frozenset()
-        for value in taken:
-            charge(_OF_CHECK)
+        values = list(taken)
+        before, facts = self._taken.get(plan, ([], frozenset()))
+        if values[: len(before)] != before:
+            before, facts = [], frozenset()
+        for value in values[len(before) :]:
+            charge(_OF_TAKEN)
             if not isinstance(value, tuple):
                 facts = self._unique_items.without(plan, facts, value)
             elif len(value) == 1 and value[0] in _WORDS:
                 facts = self._unique_items.without(plan, facts, _WORDS[value[0]])
+        self._taken[plan] = values, facts
         assert plan.rest is not None
         return with_facts(plan.rest, facts)
 
