@@ -39,6 +39,23 @@ _UNHEEDED: Mapping[str, tuple[Any, ...]] = {
 """Fields that would change which tokens an answer has, and the values that ask for nothing."""
 
 
+def generation_config_of(folder: Path, where: str) -> Any:
+    """Return the generation_config of a folder, which has one. Raises `ModelLoadError` with what it says wrongly."""
+    from transformers import GenerationConfig
+
+    try:
+        said = json.loads((folder / "generation_config.json").read_text("utf-8"))
+        for name in ("bos_token_id", "pad_token_id"):
+            if type(found := said.get(name)) not in (int, type(None)):
+                raise ValueError(f"it says {name} = {str(found)[:80]!r}; expected the id of a token, or null")
+        return GenerationConfig.from_pretrained(folder)
+    except Exception as error:
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise ModelLoadError(
+            f"{where!r}: its generation_config.json cannot be used: {reason}. Correct this, or remove the file"
+        ) from error
+
+
 def end_tokens(module: Any, tokenizer: Any, vocab_size: int, where: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the ids of all tokens that end a sequence: those of the generation config (else of the config), and the
     tokenizer's own; and apart from them ids that are none of `vocab_size`. Raises `ModelLoadError` for what is no

@@ -20,6 +20,7 @@ from sluicegate.engine.checkpoints.fitting import (
     refuse_no_numbers,
     refuse_unfitting,
 )
+from sluicegate.engine.checkpoints.generation_config import generation_config_of
 from sluicegate.engine.checkpoints.guard_heads import give_guard, is_token_guard, take_guard
 from sluicegate.engine.checkpoints.mtp_layers import mtp_names
 from sluicegate.engine.checkpoints.plausible import refuse_codes, refuse_oversized, refuse_oversized_module
@@ -65,8 +66,6 @@ def module_of(
     """Return a model with the tensors of `files`; `form`: weights are rounded so (`engine.cpu`) as they are read;
     `shard`: only this shard of its layers is read; `halves`: weights in half precision may stay so. Raises
     `ModelLoadError` where tensors are not the model's."""
-    from transformers import GenerationConfig
-
     tensors = stored_tensors(files, where)
     further = mtp_names(tensors, config.get_text_config(decoder=True).num_hidden_layers, where)
     tensors = {name: one for name, one in tensors.items() if name not in further}
@@ -88,7 +87,7 @@ def module_of(
     if guard is not None:
         give_guard(module, guard)
     if (said := files[0].parent / "generation_config.json").exists():
-        module.generation_config = GenerationConfig.from_pretrained(said.parent)
+        module.generation_config = generation_config_of(said.parent, where)
     return module
 
 

@@ -16,6 +16,7 @@ from sluicegate.engine.attention.latent_layers import serve_latent
 from sluicegate.engine.attention.recurrent_layers import serve_recurrent
 from sluicegate.engine.attention.shared_layers import serve_shared_attention
 from sluicegate.engine.checkpoints.fitting import refuse_damaged, refuse_missing_files, refuse_unfitting
+from sluicegate.engine.checkpoints.generation_config import generation_config_of
 from sluicegate.engine.checkpoints.gguf.files import (
     GgufFile,
     places_of,
@@ -268,7 +269,7 @@ def _files(where: str, config: Any) -> list[Path]:
 
 def _from_packed(where: str, config: Any, scheme: Scheme, dtype: Any, keep_four: bool) -> tuple[Any, dict[str, Packed]]:
     """Load a GPTQ or AWQ checkpoint in full precision, through `transformers`' own loading. Raises `ModelLoadError`."""
-    from transformers import AutoModelForCausalLM, GenerationConfig
+    from transformers import AutoModelForCausalLM
 
     folder = _with_weights(where)
     state, known = read_packed(folder, scheme, where, half=dtype != torch.float32, keep_four=keep_four)
@@ -289,7 +290,7 @@ def _from_packed(where: str, config: Any, scheme: Scheme, dtype: Any, keep_four:
     )
     refuse_unfitting(found, where, kind.__name__)
     if (folder / "generation_config.json").exists():
-        module.generation_config = GenerationConfig.from_pretrained(folder)
+        module.generation_config = generation_config_of(folder, where)
     return module, known
 
 

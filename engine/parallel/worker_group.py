@@ -38,7 +38,13 @@ class WorkerGroup:
         self._noticed = threading.Event()
         self._folder = Path(tempfile.mkdtemp(prefix="sluicegate-"))
         """Of the file at which the processes meet; open to this user alone."""
-        self._processes = [_WorkerProcess(task) for task in tasks]
+        self._processes: list[_WorkerProcess] = []
+        try:
+            for task in tasks:
+                self._processes.append(_WorkerProcess(task))
+        except OSError as error:  # no room for another process, or the last one is gone before it has read its task
+            self.end(f"its {self.size} processes cannot be started", lost=False)
+            raise ModelLoadError(f"{name!r}: its {self.size} processes cannot be started: {error}") from error
         for process in self._processes:
             threading.Thread(target=self._watch, args=(process,), name="shared-model", daemon=True).start()
 

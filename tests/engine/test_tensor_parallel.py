@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import threading
 import time
@@ -18,7 +19,7 @@ from sluicegate.engine import Engine, EngineSettings, LoadedModel, load_model
 from sluicegate.engine.batching.runner import ModelRunner, RunnerOptions
 from sluicegate.engine.model.embedding import read_texts
 from sluicegate.engine.model.loading import load_lora
-from sluicegate.engine.parallel import split
+from sluicegate.engine.parallel import split, worker_group
 from sluicegate.engine.parallel.shard import Shard
 from sluicegate.engine.settings import ModelSettings
 from sluicegate.plugins import ConfigurationError, GenerationFailed, ModelLoadError, Overloaded, RequestError
@@ -139,6 +140,101 @@ async def test_two_processes_answer_as_one_and_are_started_again_when_one_is_kil
     finally:
         await engine.close()
     assert process.popen.poll() is not None, "no process is left behind"
+
+
+async def test_a_slow_process_delays_answers_and_changes_none(tmp_path: Path) -> None:
+    engine = Engine(settings_of(save_tiny(tmp_path, "llama"), tensor_parallel=2))
+    await engine.start()
+    model: Any = engine.models["shared"]
+    try:
+        expected = await answers(engine)
+        (process,) = model.group._workers._processes
+        process.popen.send_signal(signal.SIGSTOP)
+        waiting = asyncio.create_task(answers(engine))
+        await soon(lambda: engine.stats()["requests_running"] >= 1)
+        await asyncio.sleep(1.0)
+        assert not waiting.done()
+        process.popen.send_signal(signal.SIGCONT)
+        assert await waiting == expected
+        assert engine.stats()["shared_model_restarts_total"] == 0
+    finally:
+        await engine.close()
+    assert process.popen.poll() is not None
+
+
+async def test_a_process_killed_while_it_starts_again_is_replaced_by_another(tmp_path: Path) -> None:
+    engine = Engine(settings_of(save_tiny(tmp_path, "llama"), tensor_parallel=2))
+    await engine.start()
+    model: Any = engine.models["shared"]
+    seen = []
+    try:
+        expected = await answers(engine)
+        (process,) = model.group._workers._processes
+        seen.append(process)
+        process.popen.kill()
+        await soon(lambda: _of(model) not in (None, seen[0]))
+        seen.append(_of(model))
+        seen[1].popen.kill()  # it has just begun to import
+        await soon(lambda: engine.stats()["shared_model_restarts_total"] >= 1 and not engine.troubles())
+        assert await answers(engine) == expected
+        seen.append(_of(model))
+    finally:
+        await engine.close()
+    assert len({id(one) for one in seen}) == 3
+    assert all(one.popen.poll() is not None for one in seen), "no process is left behind"
+
+
+def _of(model: Any) -> Any:
+    """Return the other process of a model's newest group; None while there is none."""
+    return next(iter(getattr(model.group._workers, "_processes", [])), None)
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.5, 2.0])
+def test_a_process_killed_while_it_starts_refuses_the_model_and_leaves_none(
+    delay_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+    begun = worker_group._WorkerProcess.__init__
+
+    def killed(self: Any, task: Any) -> None:
+        begun(self, task)
+        made.append(self)
+        threading.Timer(delay_s, self.popen.kill).start()
+
+    monkeypatch.setattr(worker_group._WorkerProcess, "__init__", killed)
+
+    async def start() -> None:
+        engine = Engine(settings_of(save_tiny(tmp_path, "llama"), tensor_parallel=2))
+        try:
+            await engine.start()
+        finally:
+            await engine.close()
+
+    with pytest.raises(ModelLoadError, match=r"process 1 of the 2 that compute it ended killed by SIGKILL"):
+        asyncio.run(start())
+    assert made
+    assert made[0].popen.poll() is not None
+
+
+def test_processes_that_began_are_ended_where_the_next_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the machine has no room for another: the first had waited for its peers without end."""
+    made: list[Any] = []
+
+    class Process:
+        def __init__(self, task: Any) -> None:
+            if made:
+                raise OSError("no room for another process")
+            made.append(self)
+            self.ended = False
+
+        def end(self) -> None:
+            self.ended = True
+
+    monkeypatch.setattr(worker_group, "_WorkerProcess", Process)
+    tasks: Any = [1, 2]
+    with pytest.raises(ModelLoadError, match="'m': its 3 processes cannot be started: no room for another process"):
+        worker_group.WorkerGroup(tasks, "m", lambda: None)
+    assert made[0].ended
 
 
 @pytest.mark.parametrize(

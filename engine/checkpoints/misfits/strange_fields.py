@@ -219,7 +219,14 @@ def naming_strange_fields(fields: Callable[[], Mapping[str, Any]]) -> Iterator[N
 
 def _strange_fields(said: Mapping[str, Any]) -> Iterator[StrangeField]:
     """Yield the fields of another kind than those that `transformers` fills in, numbers before strings."""
-    yield from sorted(filter(_is_strange, _fields(said)), key=lambda one: isinstance(one.value, str))
+    yield from sorted(filter(_is_strange, _fields(said)), key=_rank)
+
+
+def _rank(one: StrangeField) -> int:
+    """Return the order in which fields are looked at: values of another type, numbers, and what often is not usual."""
+    if type(one.value) is not type(one.usual) and one.has_usual and one.usual is not None:
+        return 0
+    return 1 if _is_number(one) else 2 + isinstance(one.value, str)
 
 
 def _changed_fields(said: Mapping[str, Any]) -> Iterator[StrangeField]:
