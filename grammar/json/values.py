@@ -24,14 +24,14 @@ from sluicegate.grammar.lexemes.open_ended import open_ended
 from sluicegate.grammar.lexemes.scalars import string_lexemes, word_lexeme
 from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.reading.continuations import Continuation, ContinuationUnion
-from sluicegate.grammar.reading.guards import TEXT_NEEDED, Guard
+from sluicegate.grammar.reading.guards import TEXT_NEEDED, DistinctKey, Guard
 from sluicegate.grammar.reading.lookahead import Lookahead, after_byte, joined
 from sluicegate.grammar.reading.reading import Reading, Run, of_readings
 from sluicegate.grammar.reading.readings import ByteChoice, InLexeme
 from sluicegate.grammar.reading.value_start import Hole, ValueStart
 from sluicegate.grammar.schema.containers import Conjunction, Constant, conjunction, negated
 from sluicegate.grammar.schema.document import SchemaDocument
-from sluicegate.grammar.schema.value_set import ValueSet
+from sluicegate.grammar.schema.value_set import ValueSet, is_unspecific
 from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode, PunctuationTrie
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
@@ -41,6 +41,8 @@ _OF_VALUE, _OF_PLACE, _OF_KIND = 8, 3, 6
 objects or arrays but the first that may be opened."""
 _STATES = 20_000
 """Maximum states interned; beyond, the table is cleared, which costs only speed."""
+_OF_LOOKAHEAD = 1_000
+"""Bytes that are counted for a lookahead, whose sets have some thousand places."""
 _Scalars = tuple[tuple[Lexeme, ...], tuple[Lexeme, ...], Lexeme | None]
 _HOLE = Hole()
 _NESTED = 8
@@ -182,13 +184,27 @@ class Values(Plans):
             return self._value_lookahead(terms, at, vocabulary)
         self._looking.add(key)
         try:
-            lookahead = self._value_lookahead(terms, vocabulary.punctuation.root, vocabulary)
+            lookahead = self._shared_lookahead(terms, vocabulary)
         finally:
             self._looking.discard(key)
         if len(known) >= _STATES:
             known.clear()
         known[key] = terms, lookahead  # keeping `terms` alive keeps its id unique
         return lookahead
+
+    def _shared_lookahead(self, terms: Conjunction, vocabulary: Vocabulary) -> Lookahead:
+        """Return the lookahead of a value, shared by all grammars of the vocabulary where no schema says what objects
+        and arrays hold: nearly every schema asks for it behind names that it does not list, and few texts go there."""
+        value_set, root = self.value_set(terms), vocabulary.punctuation.root
+        if not is_unspecific(value_set):
+            return self._value_lookahead(terms, root, vocabulary)
+        name = (value_set, self.options)
+        found: Lookahead | None = vocabulary.lookaheads.get(name)
+        if found is None:
+            found = self._value_lookahead(terms, root, vocabulary)
+            if all(type(guard) is DistinctKey for guards, *_ in found.doubtful for guard in guards):
+                vocabulary.lookaheads.put(name, found, _OF_LOOKAHEAD)
+        return found
 
     def _value_lookahead(self, terms: Conjunction, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
         value_set, punctuation = self.value_set(terms), vocabulary.punctuation

@@ -5,9 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterable, Iterator
 
-_MANY = 32
-"""More names with the same beginning are searched once, and the result is cached."""
-_REMEMBERED = 64
+_REMEMBERED = 256
+"""Most beginnings of names whose rests are cached."""
 _FEW = 8
 """Most names of an object that are searched one by one."""
 
@@ -34,6 +33,14 @@ class NameSet:
     def rests(self, begun: str, among: Container[str]) -> list[str]:
         """Return the rests of the names that begin with `begun`, those that are in `among`: a vocabulary's, which
         stays."""
+        known = self._known.get((begun, id(among)))
+        if known is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            known = self._known[begun, id(among)] = self._rests(begun, among)
+        return known
+
+    def _rests(self, begun: str, among: Container[str]) -> list[str]:
         names = self._sorted
         if names is None:
             names = self._sorted = sorted(self._names)
@@ -42,15 +49,7 @@ class NameSet:
             return []
         size = len(begun)
         high = bisect_right(names, begun, low, key=lambda name: name[:size])
-        if high - low <= _MANY:
-            return [name[size:] for name in names[low:high] if name[size:] in among]
-        known = self._known.get((begun, id(among)))
-        if known is None:
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            known = [name[size:] for name in names[low:high] if name[size:] in among]
-            self._known[begun, id(among)] = known
-        return known
+        return [name[size:] for name in names[low:high] if name[size:] in among]
 
 
 class GivenNames:

@@ -18,6 +18,7 @@ from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode, Pun
 Doubtful = tuple[tuple[Guard, ...], bool, int, int]
 """(guards, whether they guard the string that is being read, `read` and `ends` if all of them agree)."""
 _NESTING = frozenset(b'{}[]"')
+_new = tuple.__new__
 
 
 class Lookahead(NamedTuple):
@@ -48,7 +49,7 @@ def joined(parts: Iterable[Lookahead]) -> Lookahead:
         ends |= part.ends
         if part.doubtful:
             doubtful += part.doubtful
-    return Lookahead(read, ends, doubtful)
+    return _new(Lookahead, (read, ends, doubtful))  # several a mask, and the constructor takes twice as long
 
 
 def under(guard: Guard | None, found: Lookahead, direct: bool = False) -> Lookahead:
@@ -63,7 +64,7 @@ def under(guard: Guard | None, found: Lookahead, direct: bool = False) -> Lookah
 def after_byte(node: PunctuationNode, found: Lookahead) -> Lookahead:
     """Return `found` behind `node`, which is a single byte."""
     if not found.ends and not found.doubtful:
-        return Lookahead(node.lift(found.read))
+        return _new(Lookahead, (node.lift(found.read), 0, ()))
     plain = node.path[0] not in _NESTING
     doubtful = [(g, d and plain, node.lift(read), node.lift(ends)) for g, d, read, ends in found.doubtful]
     return Lookahead(node.lift(found.read), node.lift(found.ends), _possible(doubtful))
@@ -72,7 +73,7 @@ def after_byte(node: PunctuationNode, found: Lookahead) -> Lookahead:
 def behind(punctuation: PunctuationTrie, ends: int, found: Lookahead) -> Lookahead:
     """Return `found` behind each of `ends`."""
     if not found.ends and not found.doubtful:
-        return Lookahead(punctuation.behind(ends, found.read))
+        return _new(Lookahead, (punctuation.behind(ends, found.read), 0, ()))
     doubtful = [(g, False, punctuation.behind(ends, r), punctuation.behind(ends, e)) for g, _, r, e in found.doubtful]
     return Lookahead(punctuation.behind(ends, found.read), punctuation.behind(ends, found.ends), _possible(doubtful))
 

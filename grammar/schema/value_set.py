@@ -57,6 +57,19 @@ class ValueSet:
 
 EVERYTHING = ValueSet()
 NOTHING = ValueSet(False, frozenset(), numbers.NOTHING, strings.NOTHING, (), ())
+_UNSPECIFIC = {
+    "arrays": ((), (EVERY_ARRAY,)),
+    "objects": ((), (EVERY_OBJECT,)),
+    "strings": (strings.NOTHING, strings.EVERY),
+}
+
+
+def is_unspecific(value_set: ValueSet) -> bool:
+    """Return whether `value_set` has objects or arrays, and all there are of each kind that it has; the same of
+    strings."""
+    if not value_set.objects and not value_set.arrays:
+        return False
+    return all(getattr(value_set, kind) in whole for kind, whole in _UNSPECIFIC.items())
 
 
 class ValueSetAlgebra(ABC):

@@ -38,6 +38,7 @@ CLASSES_BYTES = 128 << 20
 RESTS_BYTES = 32 << 20
 MASKS_BYTES = 16 << 20
 LEFT_BYTES = 4 << 20
+LOOKAHEADS_BYTES = 1 << 20
 _FIRST_BYTES = frozenset(b'{}[],:"tfn')
 
 
@@ -80,6 +81,8 @@ class Vocabulary:
         """The same for the remainders of single words."""
         self.masks = SizedLru(MASKS_BYTES)
         """Whole masks of situations where only punctuation can come, see `matching.state`."""
+        self.lookaheads = SizedLru(LOOKAHEADS_BYTES)
+        """What can be read of values whose objects and arrays no schema restricts, see `json.values`."""
         self.left_at = SizedLru(LEFT_BYTES)
         """(numbers of remainders, tokens) by the nodes at which walks left an automaton."""
         self.screens: dict[Any, Any] = {}

@@ -106,17 +106,61 @@ def test_a_count_that_no_token_can_feel_changes_nothing(pattern: str | None, low
     assert (inside, dict(ended)) == (by_steps(lexeme, start)[0], dict(by_steps(lexeme, start)[1]))
 
 
+def new_vocabulary() -> Vocabulary:
+    """Return a vocabulary of which no grammar has worked out anything."""
+    return byte_vocabulary.__wrapped__()
+
+
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_masks_that_grammars_share_are_those_of_each_alone(schema: Any) -> None:
     """The same walks in a vocabulary that has masks of other grammars, some with other blanks, and in a new one."""
-    shared, rows = byte_vocabulary(), []
+    shared, rows = new_vocabulary(), []
     for other in SCHEMAS:
         for whitespace in ("compact", "flexible"):
             follow(compile_json_schema(other, shared, options=GrammarOptions(whitespace=whitespace)), shared)
-    for vocabulary in (shared, byte_vocabulary()):
+    for vocabulary in (shared, new_vocabulary()):
         rows.append(follow(compile_json_schema(schema, vocabulary), vocabulary))
     assert rows[0] == rows[1]
     assert len(shared.masks)
+
+
+UNSPECIFIC: list[Any] = [
+    True,
+    {"type": "array"},
+    {"type": ["object", "null"]},
+    {"type": ["object", "array", "string"]},
+    {"properties": {"a": {"type": "object"}, "b": {"type": "array", "maxItems": 1}}},
+]
+OPTIONS = [
+    GrammarOptions(),
+    GrammarOptions(whitespace="compact"),
+    GrammarOptions(integer_digits=1, fraction_digits=0),
+    GrammarOptions(blocklist=("a",)),
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("schema", UNSPECIFIC)
+def test_lookaheads_that_grammars_share_are_those_of_each_alone(schema: Any, options: GrammarOptions) -> None:
+    """What can be read of values of which no schema says what they hold, behind other grammars and in a new
+    vocabulary."""
+    shared, rows = new_vocabulary(), []
+    for other in UNSPECIFIC:
+        for some in OPTIONS:
+            follow(compile_json_schema(other, shared, options=some), shared)
+    kept = len(shared.lookaheads)
+    for vocabulary in (shared, new_vocabulary()):
+        rows.append(follow(compile_json_schema(schema, vocabulary, options=options), vocabulary))
+    assert rows[0] == rows[1]
+    assert kept
+    assert len(shared.lookaheads) == kept
+
+
+def test_a_value_whose_parts_a_schema_describes_shares_no_lookahead() -> None:
+    vocabulary = new_vocabulary()
+    described = {"type": "array", "items": {"type": "string"}}
+    follow(compile_json_schema({"items": described, "type": "array"}, vocabulary), vocabulary)
+    assert not len(vocabulary.lookaheads)
 
 
 def follow(grammar: LazyGrammar, vocabulary: Vocabulary) -> list[bytes]:
