@@ -28,7 +28,7 @@ from sluicegate.gateway.request.guarding.selection import limits_of, settle_outp
 from sluicegate.gateway.request.output import Replay, parts_of, pieces_of
 from sluicegate.gateway.request.retrieval import wants_documents
 from sluicegate.gateway.request.tracing.live import LiveRequests, add_deliveries
-from sluicegate.gateway.request.tracing.timing import TimedStage
+from sluicegate.gateway.request.tracing.timing import TimedStage, cancelled_from_outside
 from sluicegate.gateway.upstream.model import judged
 from sluicegate.plugins import (
     Assembler,
@@ -356,7 +356,9 @@ async def record(exchange: Exchange, live: LiveRequests) -> None:
     for name, recorder in exchange.stages.record:
         try:
             await recorder.record(outcome)
-        except (asyncio.CancelledError, GeneratorExit):
+        except GeneratorExit:
             raise
-        except BaseException:  # SystemExit and the like would end the whole gateway
+        except BaseException as error:  # SystemExit and the like would end the whole gateway
+            if isinstance(error, asyncio.CancelledError) and cancelled_from_outside():
+                raise
             log.exception("recorder %s failed; the request is unharmed", name)

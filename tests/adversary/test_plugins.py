@@ -224,10 +224,11 @@ def test_large_texts_of_one_tenant_shut_a_detector_for_nobody() -> None:
         assert app.ask("And of Spain?", stream=False).text == "Hello back"
 
 
-def test_recorders_that_end_the_process_end_nothing() -> None:
+@pytest.mark.parametrize("error", [SystemExit(1), KeyboardInterrupt(), asyncio.CancelledError(), Rude()], ids=repr)
+def test_recorders_that_end_the_process_end_nothing(error: BaseException) -> None:
     class Ending:
         async def record(self, outcome: Any) -> None:
-            raise SystemExit(1)
+            raise error
 
     def register(registry: Any) -> None:
         registry.add("record", "ending", lambda _: Ending())
@@ -235,3 +236,21 @@ def test_recorders_that_end_the_process_end_nothing() -> None:
     with TestApp(register, pipeline={"record": ["ending"]}) as app:
         assert app.ask(stream=False).text == "Hello back"
         assert app.ask(stream=False).text == "Hello back"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_stage_that_cancels_itself_is_a_failure_of_that_stage(stream: bool) -> None:
+    """It looked like a client that had left: nothing of ours answered, and the server said `Internal Server Error`."""
+
+    class Cancelling:
+        async def admit(self, *given: Any) -> Any:
+            raise asyncio.CancelledError
+
+    def register(registry: Any) -> None:
+        registry.add("admit", "cancelling", lambda _: Cancelling())
+
+    body = {"model": "scripted", "messages": [{"role": "user", "content": "hi"}], "stream": stream}
+    with TestApp(register, pipeline={"admit": ["cancelling"]}) as app:
+        answer = httpx.post(f"{app.url}/v1/chat/completions", json=body, timeout=60)
+        assert httpx.get(f"{app.url}/healthz").status_code == 200
+    assert (answer.status_code, answer.json()["error"]["code"]) == (500, "stage_failed")

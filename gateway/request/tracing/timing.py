@@ -47,7 +47,9 @@ class TimedStage(StageNote):
 
     def _broke(self, error: BaseException) -> bool:
         """Note the outcome of `error` and return whether it is a failure of the stage itself."""
-        if isinstance(error, SluicegateError | asyncio.CancelledError):
+        if isinstance(error, SluicegateError) or (
+            isinstance(error, asyncio.CancelledError) and cancelled_from_outside()
+        ):
             if self.outcome == "ok":
                 self.outcome = error_code(error)
             return False
@@ -56,6 +58,13 @@ class TimedStage(StageNote):
         self.outcome = "failed"
         log.error("stage %s of slot %s failed", self._stage, self._slot, exc_info=error)
         return True
+
+
+def cancelled_from_outside() -> bool:
+    """Return whether somebody cancelled the current task; a plug-in may also raise `CancelledError` by itself, which
+    nobody would answer."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 def error_code(error: BaseException) -> str:
