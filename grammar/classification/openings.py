@@ -15,7 +15,7 @@ from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode, PunctuationTrie, bits_of
 
 _ALPHANUMERIC = frozenset(b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-_MOST_WORDS = 100_000
+_MOST_WORDS = 20_000
 _FEW_WORDS, _FEW_SPECIAL = 1_000, 50
 """Up to this many words, and this many of them that begin with neither a letter nor a digit, are processed one by one,
 so that the results are shared with other lists; larger lists are followed all at once."""

@@ -7,8 +7,8 @@ from collections.abc import Hashable
 from threading import Lock
 from typing import Any
 
-_OVERHEAD = 300
-"""Rough number of bytes of an entry besides its arrays."""
+_OVERHEAD = 600
+"""Number of bytes of an entry besides its arrays, as measured for the rest of a word: key, tuples, heads of arrays."""
 
 
 class SizedLru:

@@ -35,7 +35,7 @@ from sluicegate.plugins.errors import InvalidGrammar
 _BOUNDARIES = re.compile(rb'(?:(?<=")(?=[ \t\r\n:,}\]])|(?<=[0-9el])(?=[ \t\r\n,}\]])|(?<=[ \t\r\n])(?=[^ \t\r\n]))')
 CLASSES_BYTES = 128 << 20
 """A dense class takes 16 kB of a 128,000 token vocabulary."""
-RESTS_BYTES = 32 << 20
+RESTS_BYTES = 12 << 20
 MASKS_BYTES = 16 << 20
 LEFT_BYTES = 4 << 20
 LOOKAHEADS_BYTES = 1 << 20
