@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.parsing.configurations import REFUSED, Configuration, Configurations
 from sluicegate.grammar.parsing.costs import ParseCosts, settled
@@ -32,6 +33,8 @@ from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
 from sluicegate.grammar.vocabulary.trie import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
+_OF_WALK = 2
+"""Work charged for a node that is walked beside other readings."""
 _WRITTEN = re.compile(r"[\w-]+")
 
 
@@ -277,6 +280,7 @@ class ParserReading(Reading):
         pending: list[tuple[TrieNode, ParserReading]] = [(node, self)]
         while pending:
             above, reading = pending.pop()
+            charge(_OF_WALK)
             at = reading.at
             for byte, below in above.children.items():
                 after = parser.configurations.step(at, int(classes[byte]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from sluicegate.grammar.budget.meter import tick
+from sluicegate.grammar.budget.meter import charge, tick
 from sluicegate.grammar.classification.automata import of_general
 from sluicegate.grammar.classification.classify import at_root, in_subtree
 from sluicegate.grammar.classification.words import rests
@@ -23,6 +23,8 @@ from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _BRACKETS = frozenset(b"{}[]")
 ANY_BYTE = bytes(range(256))
+_OF_GENERAL = 3
+"""Work charged for a walk outside JSON, of which alternatives of tags make one at each place where another may end."""
 
 
 class InLexeme(Reading):
@@ -139,6 +141,8 @@ class InLexeme(Reading):
     def walk(self, node: TrieNode, builder: MaskBuilder) -> None:
         tick()
         lexeme = self.lexeme
+        if lexeme.general:
+            charge(_OF_GENERAL)
         found = in_subtree(lexeme, self.state, node)
         if found.ids.size:
             builder.add(found.ids)

@@ -10,7 +10,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sluicegate.grammar import GrammarError, LazyMatcher, compile_json_schema, compile_lark
+from sluicegate.grammar import (
+    GrammarError,
+    LazyMatcher,
+    Vocabulary,
+    compile_json_schema,
+    compile_lark,
+    compile_structural_tags,
+)
 from sluicegate.grammar.automata import CharDfa, string_table
 from sluicegate.grammar.automata.lengths import LengthSets
 from sluicegate.grammar.budget import meter
@@ -18,6 +25,7 @@ from sluicegate.grammar.classification.automata import of_automaton
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.matching import grammar as matching
 from sluicegate.grammar.matching.call_limits import CallLimits
+from sluicegate.grammar.token_ids import I32
 from sluicegate.plugins import GrammarTooCostly
 from tests.fuzz import costly
 from tests.grammar.grammar_checks import byte_vocabulary
@@ -161,3 +169,25 @@ def test_what_is_left_of_an_allowance_is_what_may_still_be_charged() -> None:
     with meter.allowed(meter.Allowance(5.0, ValueError("over"), charges=30)):
         meter.charge(12.5)
         assert meter.left() == 17.5
+
+
+def test_walks_of_tags_that_may_end_anywhere_are_charged() -> None:
+    """Integers without anything between them can be told apart at each digit, in each of which another reading is."""
+    digits = [str(number).zfill(size).encode() for size in (2, 3, 4) for number in range(10**size)]
+    words = [bytes([value]) for value in range(256)] + [b"", *digits]
+    vocabulary = Vocabulary.from_bytes(words, eos_token_ids=[256])
+    ways = [
+        {"type": "grammar", "grammar": 'start: s\ns: s s | "a"'},
+        {"type": "regex", "pattern": "(a|b){1,30}"},
+        {"type": "json_schema", "json_schema": {"type": "integer"}},
+    ]
+    loop = {"type": "star", "content": {"type": "or", "elements": ways}}
+    matcher = compile_structural_tags({"format": loop}, vocabulary).matcher()
+    with pytest.raises(GrammarTooCostly):
+        _follow(matcher, np.zeros(vocabulary.row_words, np.int32), b"12345678901234567890")
+
+
+def _follow(matcher: LazyMatcher, row: I32, text: bytes) -> None:
+    for byte in text:
+        matcher.fill_mask(row)
+        matcher.accept(byte)
