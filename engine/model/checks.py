@@ -70,7 +70,10 @@ def refuse_config(config: Any, where: str) -> None:
     _refuse_shares(text, where)
     _refuse_quantised(config, where)
     if getattr(text, "use_bidirectional_attention", None):
-        raise ModelLoadError(f"{where!r} attends in both directions; only causal models are served")
+        raise ModelLoadError(
+            f"{where!r} attends in both directions, as use_bidirectional_attention of its config.json says; only "
+            "causal models are served"
+        )
 
 
 def _refuse_numbers(text: Any, where: str) -> None:

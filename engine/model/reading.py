@@ -198,7 +198,10 @@ def _tokenizer_of(place: str, where: str, **more: str) -> Any:
     from transformers import AutoTokenizer
 
     try:
-        return AutoTokenizer.from_pretrained(place, trust_remote_code=False, **more)
+        made = AutoTokenizer.from_pretrained(place, trust_remote_code=False, **more)
+        if not isinstance(made.model_max_length, int | float):
+            raise ValueError(f"model_max_length is {str(made.model_max_length)[:80]!r}; expected a number")
+        return made
     except Exception as error:
         if "trust_remote_code" in str(error):
             raise
