@@ -32,7 +32,7 @@ from tests.engine.gguf_files import write_gguf
 from tests.engine.lora import TARGETS, write_adapter
 from tests.engine.tiny_models import save_tiny
 from tests.fuzz.cases import run, unexpected
-from tests.fuzz.children import in_a_child
+from tests.fuzz.children import in_a_child, kept_folder
 
 VALUES: tuple[Any, ...] = (
     *(0, -1, 7, 300, 2**31, 2**64, 2**70, 1.5, 1e300, float("nan"), True, None),
@@ -59,7 +59,7 @@ def case(name: str, seed: int) -> str:
 
 @cache
 def _origin() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="sluicegate-files-"))
+    folder = kept_folder("files")
     base = save_tiny(folder, "llama").rename(folder / "model")
     write_adapter(folder / "adapter", base, TARGETS["llama"])
     write_gguf(save_tiny(folder, "llama", seed=1, hidden_size=64), folder / "tiny.gguf")

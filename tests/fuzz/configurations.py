@@ -29,7 +29,7 @@ from benchmarks.architectures import answers, generated, prompts, save_kind
 from sluicegate.engine import load_model
 from sluicegate.plugins import ContextLengthExceeded, ModelLoadError
 from tests.fuzz.cases import run, unexpected
-from tests.fuzz.children import in_a_child
+from tests.fuzz.children import in_a_child, kept_folder
 
 ROOM_BYTES = 300 << 20
 """What loading and asking may take beside the checkpoint: code that is imported only then, and the engine's own."""
@@ -68,7 +68,7 @@ def case(kind: str, seed: int) -> str:
 
 @cache
 def _checkpoint(kind: str) -> Path:
-    folder = Path(tempfile.mkdtemp(prefix=f"sluicegate-{kind}-"))
+    folder = kept_folder(kind)
     save_kind(kind, folder, torch.float32)
     return folder
 
