@@ -100,12 +100,12 @@ class Detector:
         """Return the raw score of head `name`: the worst window of folded `text`, and its worst part as far as the head
         counts it. `text` is `without_repeats`."""
         head = self.classifier.heads[name]
-        found = head.features(text)
-        whole = float(head.scores(found, windows(len(text))).max())
+        found, whole = head.features(text), windows(len(text))
         if not head.part_share:
-            return whole
-        part = float(head.scores(found, windows(len(text), PART, PART_STRIDE)).max())
-        return (1 - head.part_share) * whole + head.part_share * part
+            return float(head.scores(found, whole).max())
+        scores = head.scores(found, whole + windows(len(text), PART, PART_STRIDE))
+        worst, part = float(scores[: len(whole)].max()), float(scores[len(whole) :].max())
+        return (1 - head.part_share) * worst + head.part_share * part
 
     def segment_score(self, text: str) -> float:
         """Return the raw score of head `document`: the worst line or sentence of folded `text`, which is

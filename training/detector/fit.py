@@ -7,7 +7,7 @@ the squared hinge loss. Deterministic for a seed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from sluicegate.safety.detection.classifier import (
     Head,
 )
 from sluicegate.safety.detection.detector import WINDOW, document_features, windows
-from sluicegate.safety.detection.features import BUCKETS, CONCEPT_BUCKETS, TextFeatures, features
+from sluicegate.safety.detection.features import BUCKETS, CONCEPT_BUCKETS, Integers, TextFeatures, features
 from sluicegate.safety.detection.normalise import fold
 from sluicegate.safety.detection.repeats import without_repeats
 from sluicegate.safety.detection.segments import CONTEXT
@@ -50,12 +50,16 @@ class Row:
 
 def text_row(text: str, bad: bool, weight: float = 1.0) -> Row:
     """Return the row of the first window of a text, as `Head.scores` reads it."""
-    return _row(features(without_repeats(fold(text))[:WINDOW]), bad, weight)
+    return _row(features(_first_window(text)), bad, weight)
 
 
 def concept_row(text: str, bad: bool, weight: float = 1.0) -> Row:
-    """Read a text as `text_row` does, with the concepts that it names."""
-    return _row(features(without_repeats(fold(text))[:WINDOW], named=True), bad, weight)
+    """Read a text as `text_row` does, with the concepts that it names, and each feature once."""
+    return _row(features(_first_window(text), named=True), bad, weight, once=True)
+
+
+def _first_window(text: str) -> str:
+    return without_repeats(fold(text))[:WINDOW]
 
 
 def window_rows(text: str, bad: bool, weight: float, read: Callable[[str, bool, float], Row]) -> list[Row]:
@@ -90,10 +94,16 @@ def _slice(found: TextFeatures, start: int, end: int) -> TextFeatures:
     )
 
 
-def _row(found: TextFeatures, bad: bool, weight: float, context: npt.NDArray[np.float32] | None = None) -> Row:
-    words, word_counts = np.unique(found.words, return_counts=True)
-    chars, char_counts = np.unique(found.chars, return_counts=True)
-    concepts, concept_counts = np.unique(found.concepts, return_counts=True)
+def _row(
+    found: TextFeatures,
+    bad: bool,
+    weight: float,
+    context: npt.NDArray[np.float32] | None = None,
+    once: bool = False,
+) -> Row:
+    words, word_counts = _counted(found.words, once)
+    chars, char_counts = _counted(found.chars, once)
+    concepts, concept_counts = _counted(found.concepts, once)
     root = np.sqrt(max(len(found.starts), LEAST_WORDS))
     at = [words, chars + BUCKETS, np.array([2 * BUCKETS])]
     value = [
@@ -107,6 +117,12 @@ def _row(found: TextFeatures, bad: bool, weight: float, context: npt.NDArray[np.
     at.append(_CONCEPTS + concepts)
     value.append(concept_counts / root)
     return Row(np.concatenate(at), np.concatenate(value), bad, weight)
+
+
+def _counted(buckets: Integers, once: bool) -> tuple[Integers, Integers]:
+    """Return the distinct buckets, and how often each counts."""
+    distinct, counts = np.unique(buckets, return_counts=True)
+    return distinct, np.ones_like(counts) if once else counts
 
 
 def fit(rows: Sequence[Row], cost: float, epochs: int = EPOCHS, seed: int = 0) -> Head:
@@ -160,15 +176,25 @@ def _head(weights: npt.NDArray[np.float64]) -> Head:
     return Head(words, chars, context, float(weights[2 * BUCKETS]), concepts=read)
 
 
+def counted_once(head: Head) -> Head:
+    """Return the head that counts once in a window what `head` counts at each occurrence."""
+    nothing = np.zeros_like(head.words)
+    return replace(head, words=nothing, chars=nothing, words_once=head.words, chars_once=head.chars)
+
+
 def mixed(first: Head, second: Head, share: float) -> Head:
     """Return the head whose scores are the mean of those of `first` and `second`, with `share` for the second; only
-    `second` may read concepts."""
+    `second` may read concepts or count once."""
     words, chars, context = (
         ((1 - share) * getattr(first, part) + share * getattr(second, part)).astype(np.float32)
         for part in ("words", "chars", "context")
     )
-    concepts = None if second.concepts is None else (share * second.concepts).astype(np.float32)
-    return Head(words, chars, context, (1 - share) * first.bias + share * second.bias, concepts=concepts)
+    concepts, words_once, chars_once = (
+        None if (weights := getattr(second, part)) is None else (share * weights).astype(np.float32)
+        for part in ("concepts", "words_once", "chars_once")
+    )
+    bias = (1 - share) * first.bias + share * second.bias
+    return Head(words, chars, context, bias, concepts=concepts, words_once=words_once, chars_once=chars_once)
 
 
 def _pruned(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:

@@ -28,7 +28,7 @@ from training.detector import (
     wording,
 )
 from training.detector.data import Example
-from training.detector.fit import Row, concept_row, fit, mixed, segment_rows, text_row, window_rows
+from training.detector.fit import Row, concept_row, counted_once, fit, mixed, segment_rows, text_row, window_rows
 from training.detector.phrases import wider
 
 SEED = 0
@@ -41,8 +41,9 @@ REQUESTS = {
 """How many harmless requests of each kind (`requests`)."""
 WIDER_REQUESTS = {**REQUESTS, "wrapped": 3000}
 """The same for the member of head `injection` that reads concepts."""
-CONCEPT_SHARE = 0.3
-"""Of that member in head `injection`. At half, a known source loses five points of recall."""
+CONCEPT_SHARE = 0.5
+"""Of that member in head `injection`. It counts each feature of a window once: it alone learns from packages, and what
+keeps long harmless texts quiet there loses attacks in the other (0205)."""
 PART_SHARE = {"injection": 0.4, "document": 0.0, "harm": 0.0}
 """Of a text's worst short part in its score (0200)."""
 WORDINGS = 4
@@ -64,7 +65,8 @@ GENERATED = {
 GENERATED_WEIGHT = {"injection": 0.3, "document": 0.5, "harm": 0.05}
 LINES_EACH = 8
 """How many texts are drawn of each line of `phrases/lines`."""
-LINE_WEIGHT = {"harmless": 0.3, "attacks": 0.1}
+LINE_WEIGHT = {"harmless": 0.3, "attacks": 0.1, "planted": 0.3}
+"""By file, or by section where one has a weight of its own."""
 REQUEST_WEIGHT = 0.6
 """Of our own requests in head `injection`."""
 FRAMES = {"frame_attack": 3000, "frame": 3000}
@@ -86,11 +88,15 @@ WRAPPED_WEIGHT = 0.1
 """Attacks in the wrapping of harmless wishes, which must not count as one."""
 RISK_WEIGHT = 0.05
 """Requests for harm and their twins by field. At 0.2, security questions of a source that was left out ring (7.6 %)."""
-WILD_WEIGHT = 1.5
-"""Of jailbreaks in the wild, beside many more harmless texts than there were."""
+SET_WEIGHT = {
+    "jailbreak_inthewild": 1.65,
+    "injection_cse_en": 1.4,
+    "injection_cse_multilingual": 0.98,
+    "benign_wildguard": 1.5,
+}
+"""In head `injection`, of sets beside many more texts of ours and of other authors (0205). Many translated attacks are
+attacks only to their own system prompt; at the weight of the originals they teach the language."""
 FOREIGN_WEIGHT = 0.3
-TRANSLATED_WEIGHT = 0.7
-"""Many translated attacks are attacks only to their own system prompt; at full weight they teach the language."""
 PROSE_WEIGHT = 0.3
 READ_PROSE_WEIGHT = 0.9
 """Of the same prose in head `injection`, where it stands beside many more harmless texts."""
@@ -152,7 +158,7 @@ class Material:
 
         found = fitted(self.items[head])
         if head == "injection" and self.concepts:
-            found = mixed(found, fitted(self.concepts), CONCEPT_SHARE)
+            found = mixed(found, counted_once(fitted(self.concepts)), CONCEPT_SHARE)
         return replace(found, part_share=PART_SHARE[head])
 
 
@@ -179,9 +185,8 @@ def _concepts(sets: dict[str, list[Example]], folders: Sequence[Path], known: se
 def _injection(
     sets: dict[str, list[Example]], own: Own, rng: random.Random, known: set[str], read: Reader = text_row
 ) -> list[Item]:
-    weights = {"injection_cse_multilingual": TRANSLATED_WEIGHT, "jailbreak_inthewild": WILD_WEIGHT}
-    items = [_item(e, e.bad, weights.get(name, 1.0), read) for name in data.INJECTION for e in sets.get(name, ())]
-    items += [_item(e, False, 1.0, read) for name in data.BENIGN for e in sets.get(name, ())]
+    named = [(name, e) for name in (*data.INJECTION, *data.BENIGN) for e in sets.get(name, ())]
+    items = [_item(e, e.bad, SET_WEIGHT.get(name, 1.0), read) for name, e in named]
     weight = GENERATED_WEIGHT["injection"]
     items += [_item(e, False, 1.0, read) for e in _of_tools(sets)]
     items += [Item(read(text, False, weight), e) for e, text in own.wordings]
@@ -202,8 +207,8 @@ def _injection(
 def _lines(known: Collection[str], read: Reader) -> list[Item]:
     """Return the whole texts; they have draws of their own, so that no other text changes with them."""
     return [
-        Item(read(text, name == "attacks", weight), None, f"line_{kind}")
-        for name, weight in LINE_WEIGHT.items()
+        Item(read(text, name == "attacks", LINE_WEIGHT.get(kind, LINE_WEIGHT[name])), None, f"line_{kind}")
+        for name in ("harmless", "attacks")
         for kind, text in lines.drawn(name, LINES_EACH, SEED)
         if data.key(text) not in known
     ]

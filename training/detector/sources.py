@@ -22,7 +22,7 @@ FRESH_SEED = 1
 """Requests of ours of a kind that was left out, drawn anew."""
 TOGETHER = {"injection_cse_multilingual": "injection_cse_en"}
 LINES_OF = {
-    "task": ("line_task", "line_exam"),
+    "task": ("line_task", "line_exam", "line_quoted"),
     "everyday": ("line_everyday",),
     "code": ("line_code", "line_docstring"),
     "play": ("line_play", "frame", "frame_attack"),
