@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from sluicegate.grammar.budget.meter import charge, tick
@@ -42,7 +43,7 @@ class FewValue(NamedTuple):
     @property
     def key(self) -> Any:
         """Return what is equal for equal values only."""
-        return canonical(self.value)
+        return _key(self.text)
 
     @property
     def value(self) -> Any:
@@ -52,6 +53,11 @@ class FewValue(NamedTuple):
     def terms(self) -> Conjunction:
         """Return the terms that this value alone satisfies. Constants in two orders, put together, have none."""
         return conjunction((Constant(self.text), Constant(self.other)))
+
+
+@lru_cache(maxsize=4_000)
+def _key(text: str) -> Any:
+    return canonical(json.loads(text, parse_float=Decimal))
 
 
 class _Many(Exception):

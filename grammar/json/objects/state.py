@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Container
 from typing import Any, Protocol
 
+from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.given.texts import GivenTexts
 from sluicegate.grammar.json.container import LayoutSource, PartDone, closed_guard
 from sluicegate.grammar.json.layout import Then
@@ -28,6 +29,8 @@ from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _COLON, _COMMA = 0x3A, 0x2C
+_OF_NAMES = 15
+"""Work charged for the names that are left where items before matter."""
 
 
 class ObjectSource(LayoutSource, Protocol):
@@ -56,7 +59,16 @@ class ObjectSource(LayoutSource, Protocol):
 class ObjectState(ObjectLookahead):
     """An open object between members. Its arguments are those of `ObjectProgress`."""
 
-    __slots__ = ("_by_text", "_free", "_frees_by_text", "_is_novel_known", "_names", "_novel", "entries")
+    __slots__ = (
+        "_by_text",
+        "_free",
+        "_frees_by_text",
+        "_in_name_left",
+        "_is_novel_known",
+        "_names",
+        "_novel",
+        "entries",
+    )
     bracket = 0x7D
     values: ObjectSource
 
@@ -78,6 +90,8 @@ class ObjectState(ObjectLookahead):
         self._is_novel_known = False
         self._by_text: bool | None = None
         self._frees_by_text: bool | None = None
+        self._in_name_left: tuple[bytes, tuple[Reading, ...]] | None = None
+        """The text that was asked about last, and the answer: a mask asks the same of many tokens."""
 
     # --- names ---
 
@@ -136,11 +150,16 @@ class ObjectState(ObjectLookahead):
     def in_name_left(self, tape: Tape, end: int) -> tuple[Reading, ...]:
         """Return the same without names that have no value but what only repeats an earlier item. `end`: the object is
         written up to there."""
-        left, free = self.names_left(tape, end), self.free_names_left(tape, end)
-        if not left:
-            return free
-        lexeme = self._chosen(left)
-        return (InLexeme(lexeme, lexeme.start, ListedName(self)), *free)
+        before = bytes(tape.text[:end])
+        if self._in_name_left is None or self._in_name_left[0] != before:
+            charge(_OF_NAMES)
+            left, found = self.names_left(tape, end), self.free_names_left(tape, end)
+            readings: tuple[Reading, ...] = found
+            if left:
+                lexeme = self._chosen(left)
+                readings = (InLexeme(lexeme, lexeme.start, ListedName(self)), *found)
+            self._in_name_left = before, readings
+        return self._in_name_left[1]
 
     def free_names(self) -> tuple[InLexeme, ...]:
         if self._free is None:

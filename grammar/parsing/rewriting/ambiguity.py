@@ -273,11 +273,10 @@ def _joined(row: Way, inside: dict[Symbol, set[Symbol]]) -> Way:
 
 def untangled(rules: list[Production]) -> list[Production]:
     """Return rules of the same names for the same texts, without those that begin and end with their own name."""
-    by_origin: Ways = {}
+    distinct: dict[str, dict[Way, None]] = {}
     for rule in rules:
-        ways = by_origin.setdefault(rule.origin, [])
-        if rule.expansion not in ways:
-            ways.append(rule.expansion)
+        distinct.setdefault(rule.origin, {})[rule.expansion] = None
+    by_origin: Ways = {origin: list(ways) for origin, ways in distinct.items()}
     found: list[Production] = []
     for origin, ways in by_origin.items():
         found += _split(origin, _inlined(origin, ways, by_origin))
