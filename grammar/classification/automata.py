@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sluicegate.grammar.budget.meter import charge, look, tick
+from sluicegate.grammar.budget.meter import charge, look
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.lexemes.first_of import FirstOf
 from sluicegate.grammar.token_ids import I32, NO_IDS, join
@@ -101,9 +101,9 @@ def of_general(
         trie = vocabulary.trie
         left: dict[int, list[tuple[bytes, int]]] = {}
         for node in exits:
-            tick()
             cut = int(trie.depth[node]) - 1
             tokens = trie.ids[trie.first[node] : trie.first[trie.skip[node]]].tolist()
+            charge(2 + len(tokens) / 2)
             remainders = left.setdefault(_outcome(lexeme, state, vocabulary.words[tokens[0]][:cut]), [])
             remainders.extend((vocabulary.words[token][cut:], token) for token in tokens)
         known = (inside, tuple((outcome, build_trie(remainders)) for outcome, remainders in left.items()))

@@ -19,8 +19,8 @@ from sluicegate.grammar.reading.tape import NO_NAMES, OpenBracket, Tape
 from sluicegate.grammar.schema.constants import canonical
 
 BLANKS = b" \t\r\n"
-_ITEMS_A_CHARGE = 4
-"""Values that are compared for a charge."""
+_OF_QUESTION, _ITEMS_A_CHARGE = 8, 4
+"""Work charged for a question, for which what is written is read; values that are compared for a charge."""
 Members = frozenset[tuple[str, Any]]
 _Split = tuple[Any, Any]
 
@@ -80,6 +80,7 @@ class Novel(NewValue):
         return self._repeated(tape, item, self._read(head + comma + part + b"null")[1])
 
     def _repeated(self, tape: Tape, bracket: OpenBracket, others: Any) -> Collection[Any]:
+        charge(_OF_QUESTION)
         if bracket.outer is None:
             return ()
         question, last = (bytes(tape.text[: bracket.start]), others), self._last

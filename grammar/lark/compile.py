@@ -150,7 +150,7 @@ def by_lark(source: Source) -> LoadedGrammar:
     except Exception as error:  # Lark's own errors, those of `re` or `regex`, and a KeyError that Lark lets pass
         raise InvalidGrammar(source.of_lark(error)) from error
     written = [
-        Production(rule.origin.name, tuple((symbol.is_term, symbol.name) for symbol in rule.expansion))
+        Production(str(rule.origin.name), tuple((symbol.is_term, str(symbol.name)) for symbol in rule.expansion))
         for rule in rules
     ]
     return LoadedGrammar(terminals, written, ignored)

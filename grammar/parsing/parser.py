@@ -174,8 +174,8 @@ class Parser:
             wanted = np.zeros(256, np.bool_)
             if self.goes_on:
                 wanted[[byte for reading in self.follow.after(0) for byte in reading.firsts()]] = True
-            if self.tables.values:
-                wanted[:] = True
+            for value in self.tables.values.values():
+                wanted[[byte for reading in value.readings(EndOfText()) for byte in reading.firsts()]] = True
             self._tokens = TokenParts(self.configurations, vocabulary, wanted)
         return self._tokens
 

@@ -277,7 +277,9 @@ class TokenParts:
                     continue
                 node = nodes[below, 7]
                 cut = int(trie.depth[node]) - 1
-                for token in trie.ids[trie.first[node] : trie.first[trie.skip[node]]].tolist():
+                found = trie.ids[trie.first[node] : trie.first[trie.skip[node]]].tolist()
+                charge(len(found) / 2)
+                for token in found:
                     yield words[token][cut:], token
 
 

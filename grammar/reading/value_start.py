@@ -78,7 +78,8 @@ class ValueStart(Reading):
         return None if place is None else ((id(self.terms), place[0]), place[1])
 
     def firsts(self) -> Iterable[int]:
-        return range(256)
+        # Narrow: outside JSON, all tokens are taken apart that go on with one of these.
+        return {byte for reading in self.readings() for byte in reading.firsts()}
 
     def usual_bytes(self) -> set[int]:
         return usual_bytes(self.readings()) or MANY_BYTES

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from sluicegate.grammar.budget.meter import tick
+from sluicegate.grammar.budget.meter import charge, tick
 from sluicegate.grammar.vocabulary.pruning import describe
 from sluicegate.grammar.vocabulary.word_bytes import WordBytes
 from sluicegate.plugins.compiled.kernels import kernel
@@ -244,11 +244,15 @@ class TrieNode:
         return node
 
 
+_OF_WORD = 1
+"""Work charged for a word that is put into a trie."""
+
+
 def build_trie(words: Iterable[tuple[bytes, int]]) -> TrieNode:
     root = TrieNode(b"")
     ends: dict[int, tuple[TrieNode, list[int]]] = {}
     for word, number in words:
-        tick()
+        charge(_OF_WORD)
         node = root
         for i, b in enumerate(word):
             below = node.children.get(b)

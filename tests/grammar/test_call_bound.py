@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -21,14 +21,18 @@ from sluicegate.grammar import (
 from sluicegate.grammar.automata import CharDfa, string_table
 from sluicegate.grammar.automata.lengths import LengthSets
 from sluicegate.grammar.budget import meter
+from sluicegate.grammar.budget.meter import WorkExhausted
+from sluicegate.grammar.classification import automata
 from sluicegate.grammar.classification.automata import of_automaton
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.matching import grammar as matching
 from sluicegate.grammar.matching.call_limits import CallLimits
+from sluicegate.grammar.parsing import tokens
 from sluicegate.grammar.token_ids import I32
+from sluicegate.grammar.vocabulary.trie import TrieNode, build_trie
 from sluicegate.plugins import GrammarTooCostly
 from tests.fuzz import costly
-from tests.grammar.grammar_checks import byte_vocabulary
+from tests.grammar.grammar_checks import allowed, byte_vocabulary
 from tests.reference.mask_by_trial import mask_by_trial
 
 NESTED = 'start: line+\nline: "(" line* ")" | WORD line "!"\nWORD: /[a-z()!]+/\n'
@@ -191,3 +195,29 @@ def _follow(matcher: LazyMatcher, row: I32, text: bytes) -> None:
     for byte in text:
         matcher.fill_mask(row)
         matcher.accept(byte)
+
+
+def test_only_tokens_that_may_go_on_in_json_are_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text may end anywhere before a value, but the value begins with one byte."""
+    sizes: list[int] = []
+
+    def build(words: Iterable[tuple[bytes, int]]) -> TrieNode:
+        listed = list(words)
+        sizes.append(len(listed))
+        return build_trie(listed)
+
+    monkeypatch.setattr(tokens, "build_trie", build)
+    monkeypatch.setattr(automata, "build_trie", build)
+    words = [bytes([value]) for value in range(256)] + [b"", *[f"w{number}".encode() for number in range(500)], b'w{"']
+    vocabulary = Vocabulary.from_bytes(words, eos_token_ids=[256])
+    matcher = compile_lark('start: /[^{]+/ j\nj: %json {"type": "object"}', vocabulary).matcher()
+    assert ord("w") in allowed(matcher, vocabulary)
+    assert max(sizes) == 1
+    row = np.zeros(vocabulary.row_words, np.int32)
+    matcher.fill_mask(row)
+    assert np.array_equal(row, mask_by_trial(matcher, vocabulary))
+
+
+def test_words_of_a_trie_are_charged() -> None:
+    with meter.allowed(meter.Allowance(1.0, WorkExhausted, charges=500)), pytest.raises(WorkExhausted):
+        build_trie((f"{number}".encode(), number) for number in range(1_000))

@@ -308,7 +308,8 @@ def _split(origin: str, ways: list[Way]) -> list[Production]:
     suffixes = [way for way in ways if len(way) > 1 and way[0] == me and way[-1] != me]
     if not operators and not (prefixes and suffixes):
         return [Production(origin, way) for way in ways]
-    others = [way for way in ways if way not in operators and way not in prefixes and way not in suffixes]
+    around = {*operators, *prefixes, *suffixes}
+    others = [way for way in ways if way not in around]
     operand, core = (False, f"{origin} operand"), (False, f"{origin} core")
     found = [Production(origin, (*way[:-1], operand)) for way in operators]
     found.append(Production(origin, (operand,)))
