@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import socket
@@ -73,6 +74,16 @@ class RedisServer:
                 return False
 
         until(is_said)
+
+    def wait_until_replicated(self) -> None:
+        """Wait until a replica has all that was written. A `WAIT` would do so for writes of its own connection only."""
+
+        def is_replicated() -> bool:
+            said = self.ask("INFO", "replication")
+            written, taken = (re.search(name + rb"(\d+)", said) for name in (b"master_repl_offset:", b",offset="))
+            return written is not None and taken is not None and int(taken[1]) >= int(written[1])
+
+        until(is_replicated)
 
     def signal(self, number: signal.Signals) -> None:
         assert self.process is not None

@@ -44,7 +44,7 @@ def service() -> Iterator[SearchService]:
 
 
 def app(service: SearchService | None, *registers: Any, script: Any = ("ok",), **tables: Any) -> TestApp:
-    retrieval = {"timeout_s": 5.0, **tables.pop("retrieval", {})}
+    retrieval = {"timeout_s": 30.0, **tables.pop("retrieval", {})}
     pipeline = {"retrieve": ["http"], **tables.pop("pipeline", {})}
     stages = {"retrieve": {"http": {"url": service.url, **tables.pop("http", {})}}} if service else {}
     stages |= tables.pop("stages", {})

@@ -83,7 +83,7 @@ async def test_a_replica_takes_over_from_the_node_that_keeps_the_accounts(replic
     await accounts.flush()
     at = replicated.main_of(IN_ONE_SLOT)
     main, replica = replicated.mains[at], replicated.replicas[at]
-    main.ask("WAIT", "1", "0")
+    main.wait_until_replicated()
     main.kill()
     replica.wait_for(b"role:master", "INFO", "replication")
     replica.wait_for(b"cluster_state:ok", "CLUSTER", "INFO")
