@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sluicegate.safety.rules.patterns import compile_patterns
     from sluicegate.safety.rules.pii import compile_pii
     from sluicegate.safety.stage import register
+    from sluicegate.safety.window.active_rail import RAIL_FAILURES
     from sluicegate.safety.window.continuation import LEAD
     from sluicegate.safety.window.holdback import HoldbackWindow, UnchangedWindow
     from sluicegate.safety.window.json_position import JsonPosition, decoded_escape
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LEAD",
+    "RAIL_FAILURES",
     "Automaton",
     "BuiltIn",
     "CascadeJudge",
@@ -90,6 +92,7 @@ __getattr__ = lazily(
         "JudgeSession": "judging.session",
         "ProbeAnswerJudge": "judging.states",
         "TokenGuardJudge": "judging.token_guard",
+        "RAIL_FAILURES": "window.active_rail",
         "LEAD": "window.continuation",
         "WindowLimits": "rail_policy",
         "Match": "matching.automaton",

@@ -7,7 +7,7 @@ from typing import Any
 
 from sluicegate.gateway.answer.custom_text import custom_parameters
 from sluicegate.plugins import Caller, Channel, ClearingSession, JudgedChannel, OutputRail, Request, ToolCall, offers
-from sluicegate.safety import HoldbackWindow, JsonWindow, UnchangedWindow, WindowLimits, redactor_for
+from sluicegate.safety import RAIL_FAILURES, HoldbackWindow, JsonWindow, UnchangedWindow, WindowLimits, redactor_for
 
 OF_A_FORM = custom_parameters({"pattern": ""})
 """For arguments whose text follows a grammar: it is unknown what the grammar would accept in place of a part."""
@@ -81,13 +81,13 @@ class Windows:
         failures are dealt with where the text itself is read."""
         try:
             session = rail.open(self._request, self._caller, channel)
-        except Exception:
+        except RAIL_FAILURES:
             return lambda text: False
 
         def clears(text: str) -> bool:
             try:
                 return offers(session, ClearingSession) and session.clears(text) is True
-            except Exception:
+            except RAIL_FAILURES:
                 return False
 
         return clears

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from sluicegate.plugins import ClearingSession, RailSession, Verdict, offers
 from sluicegate.safety.rail_policy import RailPolicy
+
+RAIL_FAILURES = (Exception, SystemExit, GeneratorExit, CancelledError)
+"""What raised in a rail's code is a failure of that rail: nothing is awaited there, so none of it is the caller's."""
 
 
 @dataclass(slots=True)
@@ -26,7 +30,7 @@ class ActiveRail:
         """Open a session. If that fails, the rail fails at its first piece."""
         try:
             session: RailSession = open_session()
-        except Exception as error:
+        except RAIL_FAILURES as error:
             session = _UnopenedSession(error)
         return cls(name, open_session, session, rail_policy)
 
@@ -47,14 +51,14 @@ class ActiveRail:
             return False
         try:
             return session.clears(text) is True
-        except Exception:  # `feed` will fail again, where failures are handled
+        except RAIL_FAILURES:  # `feed` will fail again, where failures are handled
             return False
 
 
 class _UnopenedSession:
     """Stands in for a session that could not be opened: each call raises the same error."""
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: BaseException) -> None:
         self._error = error
 
     def feed(self, text: str) -> Verdict:

@@ -17,7 +17,7 @@ from time import perf_counter
 
 from sluicegate.plugins import Caller, Channel, CuttableSession, OutputRail, RailSession, Request, Verdict, offers
 from sluicegate.safety.rail_policy import WindowLimits
-from sluicegate.safety.window.active_rail import ActiveRail
+from sluicegate.safety.window.active_rail import RAIL_FAILURES, ActiveRail
 from sluicegate.safety.window.continuation import LeadSession, continuing
 from sluicegate.safety.window.released import NOTHING, Redaction, Released, joined
 from sluicegate.safety.window.verdict_check import check_verdict, is_plain
@@ -128,7 +128,7 @@ class HoldbackWindow:
         handles it."""
         for active in self._behind:
             if isinstance(active.session, LeadSession):
-                with contextlib.suppress(Exception):
+                with contextlib.suppress(*RAIL_FAILURES):
                     active.session.prepare()
 
     def _slowest(self) -> str:
@@ -154,7 +154,7 @@ class HoldbackWindow:
                 check_verdict(verdict, active.clear_to, self._fed, closing=piece is None)
             if budget_s is not None and (took := perf_counter() - began) > budget_s:
                 raise TimeoutError(f"took {took:.3f} s of {budget_s} s")
-        except Exception as error:
+        except RAIL_FAILURES as error:
             return self._failed(active, error)
         seen, active.clear_to = active.clear_to, verdict.clear_to
         if plain:
@@ -192,7 +192,7 @@ class HoldbackWindow:
             self._shadow.append(f"{active.name}: {active.rail_policy.on_block}: {verdict.block}")
             active.blocked_without_stop = True
 
-    def _failed(self, active: ActiveRail, error: Exception) -> Stop | None:
+    def _failed(self, active: ActiveRail, error: BaseException) -> Stop | None:
         self._failures.append(f"{active.name}: {type(error).__name__}: {error}")
         active.dropped = active.rail_policy.may_fail
         return None if active.dropped else Stop("rail_failed", active.name)
@@ -231,7 +231,7 @@ class HoldbackWindow:
             for active in self._active:
                 active.session, active.clear_to, active.blocked_without_stop = active.open(), 0, False
             return self._ask_all(text), self._escalations
-        except Exception:  # of `open`; `_ask` catches its own
+        except RAIL_FAILURES:  # of `open`; `_ask` catches its own
             return None, []
         finally:
             self._fed = fed
@@ -299,7 +299,7 @@ class HoldbackWindow:
             if not active.dropped and active.rail_policy.mode != "shadow":
                 try:
                     verdict = active.open().feed(replacement)
-                except Exception:
+                except RAIL_FAILURES:
                     return False
                 if not replacement or verdict != Verdict(len(replacement)):
                     return False

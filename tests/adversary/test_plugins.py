@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from sluicegate.gateway.testing import TestApp
-from sluicegate.plugins import Message, Request, ScreenResult
+from sluicegate.plugins import Message, Request, ScreenResult, Verdict
 
 Act = Callable[[Request], Any]
 BUDGET_S = 0.5
@@ -254,3 +254,40 @@ def test_a_stage_that_cancels_itself_is_a_failure_of_that_stage(stream: bool) ->
         answer = httpx.post(f"{app.url}/v1/chat/completions", json=body, timeout=60)
         assert httpx.get(f"{app.url}/healthz").status_code == 200
     assert (answer.status_code, answer.json()["error"]["code"]) == (500, "stage_failed")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("place", ["open", "feed", "close"])
+@pytest.mark.parametrize(
+    "error",
+    [RuntimeError("no"), SystemExit(1), GeneratorExit(), asyncio.CancelledError()],
+    ids=lambda e: type(e).__name__,
+)
+def test_an_output_rail_that_ends_the_process_is_a_rail_that_failed(
+    error: BaseException, place: str, stream: bool
+) -> None:
+    """Others than `RuntimeError` cut the stream without a mark, or were a failure of nobody."""
+
+    class Session:
+        def feed(self, text: str) -> Verdict:
+            if place == "feed":
+                raise error
+            return Verdict(0)
+
+        def close(self) -> Verdict:
+            raise error
+
+    class Ending:
+        name = "ending"
+
+        def open(self, *given: Any) -> Session:
+            if place == "open":
+                raise error
+            return Session()
+
+    def register(registry: Any) -> None:
+        registry.add("moderate", "ending", lambda _: Ending())
+
+    with TestApp(register, pipeline={"moderate": ["ending"]}) as app:
+        reply = app.ask(stream=stream)
+        assert (reply.text, reply.finish_reason) == ("", "content_filter"), reply
