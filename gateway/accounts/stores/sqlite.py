@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sqlite3
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -80,6 +81,7 @@ class SqliteAccountStore:
         self._path = path
         self._connection: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
+        self._reading = threading.Lock()
         self._file = (0, 0)
 
     def open(self) -> None:
@@ -99,19 +101,20 @@ class SqliteAccountStore:
             raise ConfigurationError(f"[accounts] path: {fault_of(self._path, error)}") from error
 
     def close(self) -> None:
-        for made in (self._reader, self._connection):
-            if made is not None:
-                made.close()
-        self._connection = self._reader = None
+        with self._reading:  # a connection closed under a thread that reads ends the process
+            for made in (self._reader, self._connection):
+                if made is not None:
+                    made.close()
+            self._connection = self._reader = None
 
     # --- who may ask, over the reader ----------------------------------------------------------------------------
 
     def version(self) -> Version:
         if self._identity() != self._file:
             raise ConfigurationError("the file of [accounts] path was replaced under the running gateway; restart it")
-        origin = self._read("SELECT name FROM origin").fetchone()
-        change = self._read("SELECT count FROM changes").fetchone()
-        return Version(str(origin[0]) if origin else "", str(change[0]) if change else "")
+        origin = self._read("SELECT name FROM origin")
+        change = self._read("SELECT count FROM changes")
+        return Version(str(origin[0][0]) if origin else "", str(change[0][0]) if change else "")
 
     def keys(self) -> Sequence[KeyRecord]:
         found, strange = parse_rows(self._read("SELECT id, record FROM keys ORDER BY id"), read_key)
@@ -182,9 +185,10 @@ class SqliteAccountStore:
         assert self._connection is not None, "open() comes first"
         return self._connection
 
-    def _read(self, statement: str) -> sqlite3.Cursor:
-        assert self._reader is not None, "open() comes first"
-        return self._reader.execute(statement)
+    def _read(self, statement: str) -> list[tuple[str, object]]:
+        with self._reading:
+            assert self._reader is not None, "open() comes first"
+            return self._reader.execute(statement).fetchall()
 
     def _connected(self) -> sqlite3.Connection:
         made = sqlite3.connect(self._path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
