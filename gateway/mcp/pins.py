@@ -108,9 +108,10 @@ class SqlitePinStore:
         return after
 
     def close(self) -> None:
-        if self._database is not None:
-            self._database.close()
-            self._database = None
+        with self._lock:
+            if self._database is not None:
+                self._database.close()
+                self._database = None
 
     @property
     def _db(self) -> sqlite3.Connection:
