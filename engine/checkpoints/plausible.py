@@ -48,12 +48,9 @@ def refuse_oversized(shapes: Iterable[tuple[int, ...]], config: Any, where: str)
     widths = {name: _whole(text, name) for name in ("intermediate_size", "num_attention_heads", "num_key_value_heads")}
     widest = max(widths["intermediate_size"], max(list(widths.values())[1:]) * max(1, _whole(text, "head_dim")))
     described = vocab * width + layers * width * widest
-    if max(layers * _LAYER, described) > max(_HARMLESS, _SLACK * sum(counts)):
+    if max(layers * _LAYER, described) > _allowed(counts):
         shown = ", ".join(f"{name} {value}" for name, value in {**said, **widths}.items())
-        raise ModelLoadError(
-            f"{where!r}: its configuration describes a model of {described:,} numbers and more ({shown}), and its "
-            f"{len(counts)} tensors hold {sum(counts):,}; one of the two is another model's. Fetch it anew"
-        )
+        raise _oversized(f"{described:,} numbers and more ({shown})", counts, where)
 
 
 def refuse_oversized_module(kind: Any, config: Any, shapes: Iterable[tuple[int, ...]], where: str) -> None:
@@ -64,13 +61,21 @@ def refuse_oversized_module(kind: Any, config: Any, shapes: Iterable[tuple[int, 
     counts = [prod(shape) for shape in shapes]
     with torch.device("meta"), no_init_weights():
         parts = {name: one.numel() for name, one in kind(config).named_parameters()}
-    if (described := sum(parts.values())) > max(_HARMLESS, _SLACK * sum(counts)):
+    if (described := sum(parts.values())) > _allowed(counts):
         largest = max(parts, key=parts.__getitem__)
-        raise ModelLoadError(
-            f"{where!r}: its configuration describes a model of {described:,} numbers, {parts[largest]:,} of them in "
-            f"{largest}, and its {len(counts)} tensors hold {sum(counts):,}; one of the two is another model's. Fetch "
-            "it anew"
-        )
+        raise _oversized(f"{described:,} numbers, {parts[largest]:,} of them in {largest}", counts, where)
+
+
+def _allowed(counts: list[int]) -> int:
+    """Return how many numbers a model may have whose stored tensors hold `counts`."""
+    return max(_HARMLESS, _SLACK * sum(counts))
+
+
+def _oversized(described: str, counts: list[int], where: str) -> ModelLoadError:
+    return ModelLoadError(
+        f"{where!r}: its configuration describes a model of {described}, and its {len(counts)} tensors hold "
+        f"{sum(counts):,}; one of the two is another model's. Fetch it anew"
+    )
 
 
 def _whole(config: Any, name: str) -> int:

@@ -18,7 +18,7 @@ from sluicegate.grammar.reading.guards import AllGuards, NewValue, refused_strin
 from sluicegate.grammar.reading.tape import NO_NAMES, OpenBracket, Tape
 from sluicegate.grammar.schema.constants import canonical
 
-BLANKS = b" \t\r\n"
+_BLANKS = b" \t\r\n"
 _OF_QUESTION, _ITEMS_A_CHARGE = 8, 4
 """Work charged for a question, for which what is written is read; values that are compared for a charge."""
 Members = frozenset[tuple[str, Any]]
@@ -75,7 +75,7 @@ class Novel(NewValue):
         written up to `end`, a comma at most behind the last part."""
         item = tape.open
         assert item is not None
-        head = bytes(tape.text[item.start : end]).rstrip(BLANKS).removesuffix(b",")
+        head = _written(tape, item, end)
         comma = b"" if len(head) == 1 else b","
         return self._repeated(tape, item, self._read(head + comma + part + b"null")[1])
 
@@ -108,6 +108,11 @@ class Novel(NewValue):
         """Yield for each of `given` that has `others`: the value of the part, and the rest."""
 
 
+def _written(tape: Tape, bracket: OpenBracket, end: int) -> bytes:
+    """Return what is written inside `bracket` up to `end`, without a comma that waits for the next part."""
+    return bytes(tape.text[bracket.start : end]).rstrip(_BLANKS).removesuffix(b",")
+
+
 class NovelMember(Novel):
     """Of a member of an object. `rests` are sets of members."""
 
@@ -116,7 +121,7 @@ class NovelMember(Novel):
         item = tape.open
         if item is None or item.outer is None:
             return []
-        head = bytes(tape.text[item.start : end]).rstrip(BLANKS).removesuffix(b",")
+        head = _written(tape, item, end)
         written = canonical(json.loads(head + b"}", parse_float=Decimal))[1]
         given = [each[1] for each in self._given(tape, item) if isinstance(each, tuple) and each[0] == "dict"]
         charge(len(given) / _ITEMS_A_CHARGE)

@@ -10,7 +10,7 @@ import jsonschema_rs
 import numpy as np
 import pytest
 
-from sluicegate.grammar import GrammarOptions, compile_json_schema
+from sluicegate.grammar import GrammarOptions, LazyGrammar, LazyMatcher, compile_json_schema
 from sluicegate.grammar.options import PropertyOrder
 from tests.fuzz.repeats import case
 from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary
@@ -26,6 +26,18 @@ def unique(items: Any, **more: Any) -> dict[str, Any]:
 
 def members(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "additionalProperties": False, "required": list(properties)}
+
+
+def check_offered(compiled: LazyGrammar, begun: str, refused: str | None, offered: str) -> tuple[LazyMatcher, set[int]]:
+    """Check that after `begun` the byte `offered` is allowed and `refused` is not. Return the matcher there, and what
+    it allows."""
+    matcher = compiled.matcher()
+    for byte in begun.encode():
+        matcher.accept(byte)
+    tokens = allowed(matcher, compiled.vocabulary)
+    assert refused is None or ord(refused) not in tokens
+    assert ord(offered) in tokens
+    return matcher, tokens
 
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -106,12 +118,7 @@ def test_random_items_that_begin_alike(seed: int) -> None:
 )
 def test_what_could_only_repeat_is_not_begun(kind: str, begun: str, refused: str | None, offered: str) -> None:
     compiled = compile_json_schema(KINDS[kind], byte_vocabulary(), options=GrammarOptions(whitespace="compact"))
-    matcher = compiled.matcher()
-    for byte in begun.encode():
-        matcher.accept(byte)
-    tokens = allowed(matcher, compiled.vocabulary)
-    assert refused is None or ord(refused) not in tokens
-    assert ord(offered) in tokens
+    check_offered(compiled, begun, refused, offered)
 
 
 def test_blanks_before_a_bracket_that_only_a_new_item_may_have_leave_a_comma() -> None:
@@ -129,12 +136,7 @@ def test_what_is_left_of_a_member_is_offered_and_no_more() -> None:
         (both + ',{"name":"x', '"', "y"),
         (both + ',{"name":"', None, '"'),
     ):
-        matcher = compiled.matcher()
-        for byte in begun.encode():
-            matcher.accept(byte)
-        tokens = allowed(matcher, compiled.vocabulary)
-        assert refused is None or ord(refused) not in tokens
-        assert ord(offered) in tokens
+        matcher, tokens = check_offered(compiled, begun, refused, offered)
         matcher.accept(ord(offered))
         matcher.rollback(1)
         assert allowed(matcher, compiled.vocabulary) == tokens

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from sluicegate.gateway.accounts.bounds import MAX_SUM
 from sluicegate.gateway.accounts.parsing import (
@@ -185,7 +186,7 @@ class SqliteAccountStore:
         assert self._connection is not None, "open() comes first"
         return self._connection
 
-    def _read(self, statement: str) -> list[tuple[str, object]]:
+    def _read(self, statement: str) -> list[tuple[Any, ...]]:
         with self._reading:
             assert self._reader is not None, "open() comes first"
             return self._reader.execute(statement).fetchall()
