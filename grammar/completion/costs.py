@@ -16,7 +16,8 @@ from sluicegate.grammar.completion.words import ShortWords
 from sluicegate.grammar.json.arrays.plan import ArrayPlan
 from sluicegate.grammar.json.arrays.state import ArrayState, ItemDone
 from sluicegate.grammar.json.layout import Between
-from sluicegate.grammar.json.objects.state import FreeName, ListedName, MemberDone, ObjectState
+from sluicegate.grammar.json.objects.members import MemberDone, ObjectMembers
+from sluicegate.grammar.json.objects.state import FreeName, ListedName
 from sluicegate.grammar.parsing.parser import ParserReading
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.reading import Reading
@@ -175,10 +176,10 @@ class Costs:
         words, outcomes = lexeme.words[low:high], lexeme.outcomes[low:high]
         return [Word(word[at:], outcome) for word, outcome in zip(words, outcomes, strict=True)]
 
-    def _entry(self, state: ObjectState, terms: Conjunction) -> int:
+    def _entry(self, state: ObjectMembers, terms: Conjunction) -> int:
         return 1 + self.value(state.values, terms)
 
-    def _rest(self, state: ObjectState) -> int:
+    def _rest(self, state: ObjectMembers) -> int:
         """Return the cost from the end of a member to the closing bracket."""
         plan, missing = state.plan, state.missing()
         charge(_OF_LOOK)
@@ -187,16 +188,16 @@ class Costs:
         short = plan.low - state.count - missing if plan.counts else 0
         return cost + (short * self._cheapest(state) if short > 0 else 0)
 
-    def _missing(self, state: ObjectState) -> int:
+    def _missing(self, state: ObjectMembers) -> int:
         """Return the cost of the required members that are still missing."""
         required = state.plan.required
         charge(len(required) / _NAMES_A_CHARGE)
         return sum(self._member(state, i) for i, needed in enumerate(required) if needed and not _given(state, i))
 
-    def _member(self, state: ObjectState, index: int) -> int:
+    def _member(self, state: ObjectMembers, index: int) -> int:
         return len(state.plan.names[index]) + 4 + self.value(state.values, state.plan.values[index])
 
-    def _existential(self, state: ObjectState, k: int) -> int:
+    def _existential(self, state: ObjectMembers, k: int) -> int:
         """Return the cost of a member that meets existential constraint `k`, unless a missing name meets it."""
         plan = state.plan
         charge(_OF_LOOK + len(plan.names) / 2)
@@ -213,7 +214,7 @@ class Costs:
             default=NEVER,
         )
 
-    def _cheapest(self, state: ObjectState) -> int:
+    def _cheapest(self, state: ObjectMembers) -> int:
         """Return the cost of the cheapest member that is not required."""
         plan = state.plan
         charge(_OF_LOOK + len(plan.names) / 2)
@@ -252,5 +253,5 @@ class Costs:
         return found
 
 
-def _given(state: ObjectState, index: int) -> bool:
+def _given(state: ObjectMembers, index: int) -> bool:
     return bool(state.at >> index & 1) if state.plan.any_order else index < state.at

@@ -1,20 +1,15 @@
-"""States of open objects between members: the readings of names and values."""
+"""States of open objects between members: the readings of names."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Container
-from typing import Any, Protocol
+from collections.abc import Container
 
 from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.given.texts import GivenTexts
-from sluicegate.grammar.json.container import LayoutSource, PartDone, closed_guard
 from sluicegate.grammar.json.layout import Then
-from sluicegate.grammar.json.novelty import NovelMember, new_value
-from sluicegate.grammar.json.objects.lookahead import ObjectLookahead
-from sluicegate.grammar.json.objects.novelty import rests_of
+from sluicegate.grammar.json.novelty import new_value
+from sluicegate.grammar.json.objects.members import MemberStart, ObjectMembers, ObjectSource
 from sluicegate.grammar.json.objects.plan import ObjectPlan
-from sluicegate.grammar.json.objects.progress import After
 from sluicegate.grammar.lexemes.base import QUOTE
 from sluicegate.grammar.lexemes.literals import Literals
 from sluicegate.grammar.reading.continuations import Continuation
@@ -24,53 +19,19 @@ from sluicegate.grammar.reading.reading import Reading, Run
 from sluicegate.grammar.reading.readings import ByteChoice, InLexeme
 from sluicegate.grammar.reading.tape import Tape
 from sluicegate.grammar.schema import strings
-from sluicegate.grammar.schema.containers import Conjunction
 from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
-_COLON, _COMMA = 0x3A, 0x2C
+_COMMA = 0x2C
 _OF_NAMES = 15
 """Work charged for the names that are left where items before matter."""
 
 
-class ObjectSource(LayoutSource, Protocol):
-    """The part of `Values` that objects use."""
-
-    def object_state(
-        self,
-        plan: ObjectPlan,
-        at: int,
-        count: int,
-        follow: Continuation,
-        met: int = 0,
-        used: GivenTexts | None = None,
-    ) -> ObjectState:
-        """Return the state for these arguments: the same object every time, as long as it is kept."""
-
-    def satisfiable(self, terms: Conjunction) -> bool: ...
-
-    def may_lack(self, terms: Conjunction) -> bool:
-        """Return whether values of `terms` may have to be left out, or have parts that may, where they must be new."""
-
-    def without_taken(self, terms: Conjunction, taken: Collection[Any]) -> Conjunction:
-        """Return `terms` without the values `taken`, in `canonical` form."""
-
-
-class ObjectState(ObjectLookahead):
+class ObjectState(ObjectMembers):
     """An open object between members. Its arguments are those of `ObjectProgress`."""
 
-    __slots__ = (
-        "_by_text",
-        "_free",
-        "_frees_by_text",
-        "_in_name_left",
-        "_is_novel_known",
-        "_names",
-        "_novel",
-        "entries",
-    )
+    __slots__ = ("_by_text", "_free", "_frees_by_text", "_in_name_left", "_names")
     bracket = 0x7D
-    values: ObjectSource
 
     def __init__(
         self,
@@ -83,11 +44,8 @@ class ObjectState(ObjectLookahead):
         used: GivenTexts | None = None,
     ) -> None:
         super().__init__(values, plan, at, count, follow, met, used)
-        self.entries: dict[tuple[int, int], MemberStart] = {}
         self._names: tuple[Reading, ...] | None = None
         self._free: tuple[InLexeme, ...] | None = None
-        self._novel: NovelMember | None = None
-        self._is_novel_known = False
         self._by_text: bool | None = None
         self._frees_by_text: bool | None = None
         self._in_name_left: tuple[bytes, tuple[Reading, ...]] | None = None
@@ -179,65 +137,23 @@ class ObjectState(ObjectLookahead):
     def _chosen(self, names: Container[int]) -> Literals:
         return Literals([pair for pair in self.plan.spelled if pair[1] in names])
 
-    # --- members ---
-
-    def moved(self, after: After) -> ObjectState:
-        at, count, met = after
-        return self.values.object_state(self.plan, at, count, self.follow, met, self.used)
-
-    def without(self, names: GivenTexts) -> ObjectState:
-        """Return the same state with the free names `names` counted as given."""
-        return self.values.object_state(self.plan, self.at, self.count, self.follow, self.met, names)
-
-    def without_name(self, tape: Tape) -> ObjectState:
+    def without_name(self, tape: Tape) -> ObjectMembers:
         """Return the same state with the free name just written counted as given, where it must be excluded later."""
         if not self.plan.leafy:
             return self
         name, used = tape.last_string(), self.used
-        if used is None:
-            if not strings.ends_at(self.plan.free_names, name):
-                return self
+        if used is not None:
+            used = used.plus(name)
+        elif strings.ends_at(self.plan.free_names, name):
             assert tape.open is not None
             used = self.plan.none_given
             for each in sorted((tape.open.keys.all() | {name}) - self.plan.refused):
                 used = used.plus(each)
-            return self.without(used)
-        return self.without(used.plus(name))
+        else:
+            return self
+        return self.values.object_state(self.plan, self.at, self.count, self.follow, self.met, used)
 
-    def entries_of(self, index: int) -> list[MemberStart]:
-        """Return the member starts after name `index` (-1 - k: a free name of kind k), given in this state."""
-        plan = self.plan
-        if plan.some:
-            ways = self.ways(index)
-            return [self.moved(after).entry(index, terms, way) for way, (after, terms) in enumerate(ways)]
-        terms = plan.values[index] if index >= 0 else plan.free[-1 - index]
-        return [self.moved(self.after(index)).entry(index, terms)]
-
-    def entry(self, index: int, terms: Conjunction, way: int = 0) -> MemberStart:
-        """Return the member start after the name that led to this state: `index` of a listed name, -1 - k for the k-th
-        kind of free names. It is one object for all states that offered the name.
-        """
-        found = self.entries.get((index, way))
-        if found is None or found.terms != terms:
-            found = self.entries[index, way] = MemberStart(self, terms)
-        return found
-
-    def part_done(self) -> Continuation:
-        if self._done is None:
-            guard = closed_guard(self) or self.novel
-            self._done = MemberDone(self, guard)
-        return self._done
-
-    @property
-    def novel(self) -> NovelMember | None:
-        """Return the guard of the member that led here where little may come behind it, and the object must differ from
-        those before."""
-        if not self._is_novel_known:
-            self._is_novel_known = True
-            whole = new_value(self.follow)
-            few = None if whole is None else rests_of(self)
-            self._novel = None if whole is None or few is None else NovelMember(few, whole)
-        return self._novel
+    # --- where the object must be new ---
 
     @property
     def by_text(self) -> bool:
@@ -260,6 +176,12 @@ class ObjectState(ObjectLookahead):
         """Return whether little may come behind name `index` (-1 - k: a free name of kind k), so that some of its
         values may have to be left out."""
         return any(entry.may_lack for entry in self.entries_of(index))
+
+
+def new_of(entries: list[MemberStart], tape: Tape) -> list[MemberStart]:
+    """Return `entries`, whose name was just written, without values that could only repeat an earlier item."""
+    found = (entry.new(tape, tape.string[0], tape.last_string()) for entry in entries)
+    return [new for new in found if new is not None]
 
 
 class NameStart(Then):
@@ -295,55 +217,6 @@ class NamesLeft:
 
     def refused(self, tape: Tape, among: Container[str]) -> None:
         return None
-
-
-class MemberStart(Continuation):
-    """The continuation after a name: `:`, optional blanks, the value, then `state`."""
-
-    __slots__ = ("_known", "_left", "state", "terms")
-
-    def __init__(self, state: ObjectState, terms: Conjunction) -> None:
-        super().__init__()
-        self.state = state
-        self.terms = terms
-        self._known: tuple[Reading, ...] | None = None
-        self._left: tuple[Collection[Any], MemberStart | None] | None = None
-        """What was left when it was asked last: a mask asks the same of many tokens."""
-
-    def after(self, outcome: int) -> tuple[Reading, ...]:
-        if self._known is None:
-            layout = self.state.values.layout
-            self._known = (ByteChoice({_COLON: Then(lambda: layout.optional(layout.colon, Then(self._value)))}),)
-        return self._known
-
-    def _value(self) -> tuple[Reading, ...]:
-        return (self.state.values.start(self.terms, self.state.part_done()),)
-
-    @property
-    def may_lack(self) -> bool:
-        """Return whether some of the values may have to be left out."""
-        return self.state.novel is not None and self.state.values.may_lack(self.terms)
-
-    def new(self, tape: Tape, end: int, name: str) -> MemberStart | None:
-        """Return the same start without values that could only repeat an earlier item; None where none is left. `end`:
-        the object is written up to there, without the name."""
-        novel, values = self.state.novel, self.state.values
-        if novel is None or not values.may_lack(self.terms):
-            return self
-        taken = novel.taken_by(tape, end, json.dumps(name).encode() + b":")
-        if self._left is None or self._left[0] is not taken:
-            left: MemberStart | None = self
-            terms = values.without_taken(self.terms, taken)
-            if terms != self.terms:
-                left = MemberStart(self.state, terms) if values.satisfiable(terms) else None
-            self._left = taken, left
-        return self._left[1]
-
-
-def new_of(entries: list[MemberStart], tape: Tape) -> list[MemberStart]:
-    """Return `entries`, whose name was just written, without values that could only repeat an earlier item."""
-    found = (entry.new(tape, tape.string[0], tape.last_string()) for entry in entries)
-    return [new for new in found if new is not None]
 
 
 class ListedName(Continuation):
@@ -424,14 +297,3 @@ class FreeName(Continuation):
     def _find(self, outcome: int, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:
         known = self.state.entry_lookahead(-1 - self.kinds[outcome], at, vocabulary)
         return known or super()._find(outcome, at, vocabulary)
-
-
-class MemberDone(PartDone):
-    """The continuation after a member of an object."""
-
-    __slots__ = ()
-    outward = True
-    state: ObjectState
-
-    def pointer(self) -> str:
-        return self.state.pointer()
