@@ -13,7 +13,6 @@ from collections.abc import Callable
 from sluicegate.cache.semantic.lexicon import stem
 
 ME = "(?:i|we|one)"
-MY = r"(?:(?:my|our|your|a|an) )?"
 SUPPORT = (
     r"(?:(?:your|customer|technical|tech) )*(?:(?:support|service|care|helpdesk|help desk)(?: (?:team|agent|staff|desk"
     r"|representative|department))?)"

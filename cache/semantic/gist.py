@@ -36,7 +36,6 @@ NOUNS_TOO = listed("charge store bill")
 """Verbs behind `VERB_NEXT` whose synonyms are those of a noun."""
 HOLD_TOGETHER = listed("a an some any do does is are am be being i we one so also just please")
 """What may be dropped anywhere in a question."""
-KEPT_AFTER = {"who": ("i", "we", "a"), "whom": ("i", "we", "a"), "what": ("i",), "which": ("i",)}
 WITH_TIME = listed("when what where")
 """Kinds in which "is it open" and "does it open" are two questions."""
 GERUNDS = WITH_TIME | {"whether", "offer", "has", "includes"}

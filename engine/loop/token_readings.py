@@ -108,11 +108,6 @@ class TokenReadings:
     def has_work(self) -> bool:
         return bool(self._waiting)
 
-    @property
-    def text_count(self) -> int:
-        """Count the texts that hold blocks."""
-        return len(self._texts)
-
     def add(self, question: TokenQuestion) -> None:
         question.text.tokens += question.new
         if not question.text.born:

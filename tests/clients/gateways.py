@@ -27,11 +27,10 @@ def gateways() -> Iterator[dict[str, str]]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         real = stack.enter_context(running(_real(folder)))
         tools = stack.enter_context(running(_with_tools()))
-        made = TestApp(script=say, settings={"batches": {"path": f"{folder}/b"}, "grpc": {"enabled": True, "port": 0}})
+        made = TestApp(script=say, settings={"batches": {"path": f"{folder}/b"}})
         made.model._models = {"scripted": FakeModel("scripted", context_length=100_000)}  # frameworks have long prompts
         scripted = stack.enter_context(made)
-        grpc = scripted.runtime.progress.grpc
-        yield {"real": real.url, "scripted": scripted.url, "mcp": tools.url, "grpc": grpc, "root": str(ROOT)}
+        yield {"real": real.url, "scripted": scripted.url, "mcp": tools.url, "root": str(ROOT)}
 
 
 def _real(folder: Path) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 _TEXT: Any = {"type": "string"}
-_MAP: Any = {"type": "object", "additionalProperties": {"type": "string"}}
 
 OPENAPI: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -36,7 +36,6 @@ _ADJ = (
 )
 _NP = r"((?:[a-z][\w-]* ){1,4}?)"
 _END = r"((?:[a-z][\w-]* ?){1,4})"
-_UNITS = listed("day days week weeks month months year years hour hours minute minutes second seconds time times")
 _LAND = r"(?:live in|inhabit)"
 _MATHS = r"(?:area|volume|perimeter|circumference|radius|diameter|mean|median|average|mode|slope|derivative|integral|percentage|bmi|vat|interest|circle area|triangle area|standard deviation|hypotenuse|surface area)"
 _LIGHT = r"(?:make|do|perform|carry out|place|have|take|give|file|submit|put in|go through|conduct|complete|undergo|arrange|start|initiate)"

@@ -27,7 +27,6 @@ SCRIPTED = GIVEN.get("scripted", "")
 """A gateway whose model calls the tool it is given, once, and puts the result into words."""
 MCP = GIVEN.get("mcp", "")
 """A gateway with the bundled model between agents and a server of notes."""
-GRPC = GIVEN.get("grpc", "")
 ROOT = GIVEN.get("root", "")
 EMBEDDER, RERANKER = "tiny-embedder", "tiny-reranker"
 QUESTION = "Extract the fields.\n\nMy name is Clara Winther and I live in Aarhus."
