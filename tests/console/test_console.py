@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from sluicegate.gateway.testing import TestApp
+from sluicegate.plugins.contract.names import SLOTS
 from tests.console.browser import Browser
 from tests.console.conftest import KEY, SCHEMA, ask, body, enter, needs_chromium
 from tests.console.operating import answer, press
@@ -37,6 +38,13 @@ def test_the_page_holds_nothing_and_forbids_everything_but_its_own_files(gateway
         assert ask(gateway, f"/console/{name}", None).status_code == 404
     sources = [httpx.get(f"{gateway.url}/console/{name}").text for name in ("app.js", "dom.js", "console.css")]
     assert not [s for s in [page.text, *sources] if "https://" in s or "innerHTML" in s]
+
+
+def test_each_slot_of_a_trace_has_a_colour_of_its_own(gateway: RunningGateway) -> None:
+    """`record` has none: it runs when the trace has ended."""
+    styles = "".join(httpx.get(f"{gateway.url}/console/{name}").text for name in ("console.css", "trace.css"))
+    coloured = [s for s in SLOTS if f".slot-{s} {{ background: var(--slot-{s})" in styles and f"--slot-{s}: " in styles]
+    assert coloured == [slot for slot in SLOTS if slot != "record"]
 
 
 def test_a_request_is_told_from_its_arrival_to_its_end(gateway: RunningGateway) -> None:
