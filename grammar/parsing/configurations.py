@@ -47,9 +47,9 @@ class Configurations:
     """The configurations of one grammar, the same object for the same parts.
 
     For compiled walks: `table` int32[N, C]: number of the next configuration by byte class, `REFUSED`, or `UNKNOWN`;
-    `loops` int64[N]: kinds of characters that lead back to it; `leaving` bool[N]: a lexeme may end here before
-    something that is outside this automaton: one of the terminals `outside`, or, with `open_end`, the end of the text,
-    or a frame that nothing is known of.
+    `loops` int64[N]: kinds of characters of which one of its lexemes reads any number; `leaving` bool[N]: a lexeme may
+    end here before something that is outside this automaton: one of the terminals `outside`, or, with `open_end`, the
+    end of the text, or a frame that nothing is known of.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Configurations:
         self.table: I32 = np.empty((_FIRST_ROOM, lexer.count), np.int32)
         self.loops: npt.NDArray[np.int64] = np.zeros(_FIRST_ROOM, np.int64)
         self.leaving: Flags = np.zeros(_FIRST_ROOM, np.bool_)
-        self._firsts: dict[ParseFrame, tuple[Flags, int]] = {}
+        self._firsts: dict[ParseFrame, Flags] = {}
 
     def at(self, frame: ParseFrame) -> Configuration:
         """Return the configuration at the beginning of `frame`."""
@@ -111,20 +111,16 @@ class Configurations:
         """Set what is known without a step: refused classes, and those that stay inside the same lexemes."""
         lexer, number = self.lexer, made.number
         row = self.table[number]
-        loops = -1
         row.fill(REFUSED)
         stays = np.ones(lexer.count, np.bool_)
         for state, _ in made.parts:
             after = lexer.next[state]
             row[after >= 0] = UNKNOWN
             stays &= after == state
-            loops &= int(lexer.loops[state])
         row[stays] = number
         for frame in ended:
-            classes, kinds = self.firsts(frame)
-            row[classes] = UNKNOWN
-            loops &= ~kinds
-        self.loops[number] = loops
+            row[self.firsts(frame)] = UNKNOWN
+        self.loops[number] = max([int(lexer.loops[state]) for state, _ in made.parts], key=int.bit_count)
 
     def _grow(self) -> None:
         more = len(self.table)
@@ -138,14 +134,14 @@ class Configurations:
         if len(self.all) > most:
             self.all, self._known, self._firsts = [], {}, {}
 
-    def firsts(self, frame: ParseFrame) -> tuple[Flags, int]:
-        """Return the byte classes with which `frame` can begin, and their kinds."""
+    def firsts(self, frame: ParseFrame) -> Flags:
+        """Return the byte classes with which `frame` can begin."""
         found = self._firsts.get(frame)
         if found is None:
             classes = np.zeros(self.lexer.count, np.bool_)
             for terminal in self._terminals(frame):
                 classes |= self.lexer.firsts[terminal]
-            found = self._firsts[frame] = classes, self.lexer.kinds(classes)
+            found = self._firsts[frame] = classes
         return found
 
     def _terminals(self, frame: ParseFrame) -> tuple[int, ...]:

@@ -61,7 +61,7 @@ def take(number, pieces, id_pool, rows, row, taken, state):  # type: ignore[no-u
 
 @kernel(
     "(uint8[::1], int32[:, ::1], int32[::1], int32[:, ::1], uint8[::1], int64[::1], boolean[::1], int32[::1], "
-    "int32[::1], boolean[:, ::1], int64[::1], int64[:, ::1], int64[::1], boolean[::1], int64[:, ::1], boolean[::1], "
+    "int32[::1], boolean[:, ::1], int64[:, ::1], int64[::1], boolean[::1], int64[:, ::1], boolean[::1], "
     "int64[::1], int32[::1], int32[::1], int64[:, ::1], int64[:, ::1], int64[::1], int64[::1], int32[::1], "
     "int32[:, ::1], int32[::1], "
     "int32[:, ::1], int64[::1], int32[::1], int32[::1], int32[::1], int64[:, ::1], int64[::1], int32[:, ::1], "
@@ -69,7 +69,7 @@ def take(number, pieces, id_pool, rows, row, taken, state):  # type: ignore[no-u
     python=True,
 )
 def gather(  # type: ignore[no-untyped-def]
-    letters, nodes, ids, table, classes, loops, accepting, starts, owners, wanted, wanted_kinds, class_bits, ignored,
+    letters, nodes, ids, table, classes, loops, accepting, starts, owners, wanted, class_bits, ignored,
     closed, frame_bits, leaving, shift_keys, shift_values, pool, places, bits, slots, keys, values, pieces, id_pool,
     rows, counts, indexed, left, few, pairs, seen, exits, waiting, row, taken, state, most_first, most_nodes,
     most_inner,
@@ -81,8 +81,8 @@ def gather(  # type: ignore[no-untyped-def]
 
     It is called again with the same arguments once there is room, or what was not known is.
 
-    By terminal: `starts`, the first state of its lexeme, -1 = it is none; `wanted` bool[T, 256], `wanted_kinds`: bytes
-    that may come behind it. `owners`: the terminal of a state. `class_bits` int64[C, W]: terminals
+    By terminal: `starts`, the first state of its lexeme, -1 = it is none; `wanted` bool[T, 256]: bytes that may
+    come behind it. `owners`: the terminal of a state. `class_bits` int64[C, W]: terminals
     that begin with a byte class; `ignored` int64[W]; `frame_bits` int64[F, W]: terminals that may come in a frame;
     `leaving` bool[F]: something outside may. `shift_keys`, `shift_values`: the frame behind frame * T + terminal.
     Writes to `exits` rows (places, frame) whose frame is leaving; to `waiting` rows (places, frame, terminal, depth)
@@ -94,7 +94,7 @@ def gather(  # type: ignore[no-untyped-def]
         begin = state[BEGIN]
         number = piece_of(
             0, begin, most_first, letters, nodes, ids, table, classes, loops, accepting, wanted[owners[begin]],
-            wanted_kinds[owners[begin]], class_bits, pool, places, bits, slots, keys, values, pieces, id_pool, rows,
+            class_bits, pool, places, bits, slots, keys, values, pieces, id_pool, rows,
             counts, indexed, left, few,
         )  # fmt: skip
         if number < 0:
@@ -151,7 +151,7 @@ def gather(  # type: ignore[no-untyped-def]
                     continue
                 number = piece_of(
                     at, starts[terminal], most_nodes, letters, nodes, ids, table, classes, loops, accepting,
-                    wanted[terminal], wanted_kinds[terminal], class_bits, pool, places, bits, slots, keys, values,
+                    wanted[terminal], class_bits, pool, places, bits, slots, keys, values,
                     pieces, id_pool, rows, counts, indexed, left, few,
                 )  # fmt: skip
                 if number < 0:

@@ -8,12 +8,12 @@ from sluicegate.plugins.compiled.kernels import kernel
 
 
 @kernel(
-    "(uint8[::1], int32[:, ::1], int32[::1], int32[:, ::1], uint8[::1], int64[::1], boolean[::1], boolean[::1], int64, "
+    "(uint8[::1], int32[:, ::1], int32[::1], int32[:, ::1], uint8[::1], int64[::1], boolean[::1], boolean[::1], "
     "int32[::1], int32[::1], int32[::1], int32[::1], int32[:, ::1], int32[:, ::1], int64)",
     python=True,
 )
 def walk_known(  # type: ignore[no-untyped-def]
-    letters, nodes, ids, table, classes, loops, leaving, wanted, kinds, entries, states, row, few, unknown, left, most
+    letters, nodes, ids, table, classes, loops, leaving, wanted, entries, states, row, few, unknown, left, most
 ):
     """Follow `entries` down the trie as far as `table` knows the way.
 
@@ -21,7 +21,7 @@ def walk_known(  # type: ignore[no-untyped-def]
     `states`, or, where negative, ~node, at which it is. `table`, `loops`, `leaving`: see `Configurations`; `classes`:
     by byte. Sets the bits of tokens in `row`, and writes the first of them to `few`; to `unknown` entries
     (node, state) for which a step is not known; to `left` the pairs (node, state) where the state is `leaving` and a
-    `wanted` byte (bool[256]; `kinds`: those of the characters that begin so) comes next.
+    `wanted` byte (bool[256]) comes next, but for those below which all tokens are read anyway.
 
     Returns how many tokens, unknown and left pairs there are, and the nodes seen; a number that is past the room means
     that some are missing. Ends past `most` nodes.
@@ -70,7 +70,7 @@ def walk_known(  # type: ignore[no-untyped-def]
                 continue
             below = nodes[i, 0]
             end = nodes[i, 1]
-            whole = below < end and not nodes[i, 5] & ~loops[after] and not (leaving[after] and nodes[i, 5] & kinds)
+            whole = below < end and not nodes[i, 5] & ~loops[after]
             for k in range(nodes[i, 2], nodes[i, 4] if whole else nodes[i, 3]):
                 token = ids[k]
                 row[token >> 5] |= np.int32(1) << np.int32(token & 31)

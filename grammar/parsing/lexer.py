@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.token_ids import I32
-from sluicegate.grammar.vocabulary.pruning import kinds_by_byte, loops_under
+from sluicegate.grammar.vocabulary.pruning import loops_under
 
 OVER = 0
 """The state in which a lexeme has ended and cannot continue."""
@@ -60,7 +60,6 @@ class LexemeTable:
             if lexeme is not None:
                 self.firsts[terminal] = self.next[self.start(terminal)] >= 0
         self._rows: list[list[int] | None] = [None] * size
-        self.kinds_of_bytes = kinds_by_byte()
 
     def start(self, terminal: int) -> int:
         lexeme = self.lexemes[terminal]
@@ -77,10 +76,6 @@ class LexemeTable:
         if found is None:
             found = self._rows[state] = self.next[state].tolist()
         return found
-
-    def kinds(self, classes: Flags) -> int:
-        """Return the kinds that have a character whose first byte is of one of `classes`."""
-        return int(np.bitwise_or.reduce(self.kinds_of_bytes[classes[self.classes]], initial=0))
 
 
 def _classes(table: I32) -> tuple[npt.NDArray[np.uint8], list[int]]:

@@ -76,7 +76,6 @@ class LexemePieces:
         owners = np.repeat(np.arange(count, dtype=np.int32), np.diff(offsets))
         self._owners = np.concatenate([np.zeros(1, np.int32), owners])
         self._wanted = self.wanted_behind()
-        self._wanted_kinds = np.bitwise_or.reduce(np.where(self._wanted, lexer.kinds_of_bytes, 0), axis=1)
         self._class_bits = _packed(np.ascontiguousarray(lexer.firsts.T), self._words)
         self._ignored = self._bits_of(configurations.ignored)
         self._closed = closed_of(lexer.next, lexer.accepting, self._starts, offsets)
@@ -206,7 +205,7 @@ class LexemePieces:
         with vocabulary.trails as (few, _, room):
             found = g.gather(
                 self._letters, self._nodes, vocabulary.trie.ids, lexer.next, lexer.classes, lexer.loops,
-                lexer.accepting, self._starts, self._owners, self._wanted, self._wanted_kinds, self._class_bits,
+                lexer.accepting, self._starts, self._owners, self._wanted, self._class_bits,
                 self._ignored, self._closed, self._frame_bits, self._leaving, self._shift_keys, self._shift_values,
                 self._pool, self._places, self._place_bits, self._slots, self._keys, self._values, self._pieces,
                 self._ids, self._rows, self._counts, self._indexed, room.reshape(-1), few, self._pairs, seen,

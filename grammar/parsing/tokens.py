@@ -217,11 +217,10 @@ class TokenParts:
     ) -> VocabularyWalk:
         """Walk as `walk_known` does, in room that is kept. Raises `WorkExhausted` where that ends early."""
         vocabulary, lexer = self.vocabulary, self.configurations.lexer
-        kinds = int(np.bitwise_or.reduce(lexer.kinds_of_bytes[wanted], initial=0))
         row = np.zeros(vocabulary.row_words, np.int32)
         with vocabulary.trails as (few, unknown, left):
             count, n_unknown, n_left, seen = walk_known(
-                self._letters, self._nodes, vocabulary.trie.ids, table, lexer.classes, loops, leaving, wanted, kinds,
+                self._letters, self._nodes, vocabulary.trie.ids, table, lexer.classes, loops, leaving, wanted,
                 entries, states, row, few, unknown, left, most,
             )  # fmt: skip
             charge(_OF_WALK + (seen + n_left) / _NODES_A_CHARGE)

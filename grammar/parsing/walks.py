@@ -153,15 +153,15 @@ def openings(at, start, table, classes, letters, nodes, pool, places, indexed, c
 
 @kernel(python=True)
 def piece_of(  # type: ignore[no-untyped-def]
-    at, start, most, letters, nodes, ids, table, classes, loops, accepting, wanted, kinds, class_bits,
+    at, start, most, letters, nodes, ids, table, classes, loops, accepting, wanted, class_bits,
     pool, places, bits, slots, keys, values, pieces, id_pool, rows, counts, indexed, left, few,
 ):  # fmt: skip
     """Return the number of the piece that a lexeme in state `start` reads from the places `at` on; -1: no room.
 
     `letters`, `nodes`, `ids`: see `pruning.describe`; `table`, `classes`, `loops`, `accepting`: see `LexemeTable`;
-    `wanted` bool[256]: bytes that may come behind the lexeme, `kinds`: theirs. `pieces` int32[Q, 5]: tokens from, to;
-    row of `rows`, -1 = none, -2: the lexeme sees more than `most` nodes; number of the places where it may end; the
-    last part that has it.
+    `wanted` bool[256]: bytes that may come behind the lexeme. `pieces` int32[Q, 5]: tokens from, to; row of `rows`,
+    -1 = none, -2: the lexeme sees more than `most` nodes; number of the places where it may end; the last part that has
+    it. Places below which the lexeme itself reads all tokens are left out: nothing that begins there adds any.
     """
     key = np.int64(at) * table.shape[0] + start + 1
     slot = slot_of(keys, key)
@@ -176,6 +176,8 @@ def piece_of(  # type: ignore[no-untyped-def]
     where = np.empty(1024, np.int32)
     to = np.empty(1024, np.int32)
     on = np.empty(1024, np.int32)
+    left_before = np.empty(1024, np.int32)  # by depth: how many places were left before the node
+    reads_all = np.empty(1024, np.bool_)  # of the node's children, as far as they were seen
     spans = left[left.size // 2 :].reshape(-1, 2)
     n_spans = openings(at, start, table, classes, letters, nodes, pool, places, indexed, counts, spans)
     if n_spans < 0:
@@ -195,19 +197,26 @@ def piece_of(  # type: ignore[no-untyped-def]
         on[0] = start
         where[0] = spans[e, 0]
         to[0] = spans[e, 1]
+        left_before[0] = n_left
+        reads_all[0] = False
         while d >= 0:
             i = where[d]
             if i == to[d]:
+                if reads_all[d]:
+                    n_left = left_before[d]
+                elif d > 0:
+                    reads_all[d - 1] = False
                 d -= 1
                 continue
             where[d] = i + 1
             seen += 1
             after = table[on[d], classes[letters[i]]]
             if after < 0:
+                reads_all[d] = False
                 continue
             below = nodes[i, 0]
             end = nodes[i, 1]
-            whole = below < end and not nodes[i, 5] & ~loops[after] and not (accepting[after] and nodes[i, 5] & kinds)
+            whole = below < end and not nodes[i, 5] & ~loops[after]
             for k in range(nodes[i, 2], nodes[i, 4] if whole else nodes[i, 3]):
                 token = ids[k]
                 row[token >> 5] |= np.int32(1) << np.int32(token & 31)
@@ -216,6 +225,8 @@ def piece_of(  # type: ignore[no-untyped-def]
                 n_tokens += 1
             if below == end or whole:
                 continue
+            left_before[d + 1] = n_left
+            reads_all[d + 1] = True
             if accepting[after]:
                 for k in range(below, end):
                     if wanted[letters[k]]:

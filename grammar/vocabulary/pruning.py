@@ -242,13 +242,6 @@ def loops_under(table):  # type: ignore[no-untyped-def]
     return found
 
 
-def kinds_by_byte() -> np.ndarray:
-    """Return int64[256]: the kind of a character by its first byte, as bits."""
-    found = _KIND.copy()
-    found[0x80:] = NON_ASCII | _OTHER
-    return found
-
-
 @kernel(
     "(uint8[::1], int32[:, ::1], int32[::1], int32[:, ::1], boolean[::1], int64, int64, int64[::1], "
     "int32[::1], int32[::1], int32[::1])",

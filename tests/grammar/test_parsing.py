@@ -9,7 +9,7 @@ import lark
 import pytest
 
 from sluicegate.grammar import GrammarError, LazyGrammar, Vocabulary, compile_lark
-from sluicegate.grammar.parsing import pieces, tokens
+from sluicegate.grammar.parsing import kernels, pieces, tokens, walks
 from sluicegate.grammar.parsing.rewriting.ambiguity import untangled
 from sluicegate.grammar.parsing.rules import Production
 from tests.grammar.grammar_checks import accepts, allowed
@@ -20,7 +20,7 @@ _PIECES = _TEXT.split()
 _WORDS = [bytes([b]) for b in b'abc01+-()", \n'] + [piece.encode() for piece in _PIECES] + [b" a", b"  ", b" + "]
 VOCABULARY = Vocabulary.from_bytes([*_WORDS, b""], eos_token_ids=[len(_WORDS)])
 _TERMINALS = ['"a"', '"b"', '"ab"', '"+"', '"("', '")"', '","', '"-"', "/[ab]+/", "/[a-c]/", "/a(ba)*/", "/[01]+/"]
-_TERMINALS += ['/"[a ]*"/', "/ ?[ab]/"]
+_TERMINALS += ['/"[a ]*"/', "/ ?[ab]/", "/[a-f]+/"]
 
 
 def random_grammar(pick: random.Random) -> str:
@@ -165,3 +165,43 @@ def test_frames_of_a_nested_text_share_what_lies_around_it() -> None:
             matcher.accept(_WORDS.index(bytes([byte])))
         counts.append(len(reading.parser.tokens(VOCABULARY)._parts))
     assert counts[-1] == counts[-6]
+
+
+NAMES = [*(b"a", b"ab", b"abi", b"abif", b"abifab", b"b", b"bifa", b"c", b"ci", b"cif", b"cif("), b"if", b"("]
+NAMES_VOCABULARY = Vocabulary.from_bytes([*NAMES, b""], eos_token_ids=[len(NAMES)])
+NAMES_GRAMMAR = 'start: NAME ("if" NAME)* "("?\nNAME: /[a-z]+/'
+
+
+def test_nothing_is_begun_inside_tokens_that_a_lexeme_reads_anyway() -> None:
+    """`abif` is a name as it is, and need not be `ab` and a keyword too: only places in `cif(` are kept."""
+    matcher = compile_lark(NAMES_GRAMMAR, NAMES_VOCABULARY).matcher()
+    assert allowed(matcher, NAMES_VOCABULARY) == set(range(len(NAMES))) - {NAMES.index(b"(")}
+    reading: Any = matcher._at.readings[0]
+    made = reading.parser.tokens(NAMES_VOCABULARY)._pieces
+    kept = {node for number in range(made._counts[walks.N_PLACES]) for node in made.places(number).nodes.tolist()}
+    assert kept == {0, _node(b"c"), _node(b"cif")}
+
+
+def _node(word: bytes) -> int:
+    letters, nodes = NAMES_VOCABULARY.trie.nodes
+    node = 0
+    for byte in word:
+        node = next(below for below in range(nodes[node, 0], nodes[node, 1]) if letters[below] == byte)
+    return node
+
+
+def test_a_walk_takes_whole_what_one_of_the_lexemes_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever else may begin there: nothing below `a`, `b` and `if` is looked at, and the walk starts five times."""
+    seen: list[int] = []
+    walk = kernels.walk_known
+
+    def counted(*given: Any) -> Any:
+        found = walk(*given)
+        seen.append(found[3])
+        return found
+
+    monkeypatch.setattr(tokens.TokenParts, "_gathered", lambda *_: None)
+    monkeypatch.setattr(tokens, "walk_known", counted)
+    matcher = compile_lark(NAMES_GRAMMAR, NAMES_VOCABULARY).matcher()
+    assert allowed(matcher, NAMES_VOCABULARY) == set(range(len(NAMES))) - {NAMES.index(b"(")}
+    assert sum(seen) == 15
