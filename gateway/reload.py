@@ -22,7 +22,6 @@ from types import ModuleType
 from sluicegate.gateway.accounts import Accounts
 from sluicegate.gateway.rails.guard_model import bind_guards
 from sluicegate.gateway.rails.health import RailHealth
-from sluicegate.gateway.rails.stage_calls import answered
 from sluicegate.gateway.rails.states import check_probes
 from sluicegate.gateway.request.pipeline import Pipeline
 from sluicegate.gateway.settings import Settings
@@ -32,8 +31,6 @@ from sluicegate.plugins.registry import GROUP
 
 log = logging.getLogger("sluicegate.reload")
 SLOTS: tuple[SlotName, ...] = ("admit", "screen", "moderate")
-LONGEST_START_S = 600.0
-"""Time limit of one plug-in's `start`: meanwhile nobody else can reload."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,15 +131,16 @@ def _forget_plugins() -> dict[str, ModuleType]:
 
 
 async def _start(built: Built) -> None:
-    started: Built = {}
+    started: list[Lifecycle] = []
     try:
-        for slot, stages in built.items():
-            for name, stage in stages:
+        for stages in built.values():
+            for _, stage in stages:
                 if isinstance(stage, Lifecycle):
-                    await answered(stage, stage.start, "start()", limit_s=LONGEST_START_S)
-                    started.setdefault(slot, []).append((name, stage))
+                    await stage.start()
+                    started.append(stage)
     except BaseException:
-        await _close(RailHealth(), started)
+        for stage in started:
+            await stage.close()
         raise
 
 
@@ -153,6 +151,6 @@ async def _close(health: RailHealth, built: Built) -> None:
         for name, stage in stages:
             if isinstance(stage, Lifecycle):
                 try:
-                    await answered(stage, stage.close, "close()")
+                    await stage.close()
                 except Exception:
-                    log.exception("stage %s of slot %s did not close", name, slot)
+                    log.exception("the old stage %s of slot %s did not close", name, slot)

@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sluicegate.gateway.rails.judged_text import PART, ActiveJudge, JudgedText, ReadableJson, Step, TextVerdict
-from sluicegate.gateway.rails.stage_calls import LONGEST_S
 from sluicegate.gateway.rails.states import reads_states
 from sluicegate.gateway.rails.text_windows import read_as
 from sluicegate.plugins import (
@@ -32,9 +31,11 @@ from sluicegate.plugins import (
     offers,
     properties_of,
 )
-from sluicegate.safety import RAIL_FAILURES, JudgeRail, Released, WindowLimits
+from sluicegate.safety import JudgeRail, Released, WindowLimits
 
 log = logging.getLogger("sluicegate.rails")
+LONGEST_S = 60.0
+"""Time limit of one judgement where neither the operator nor the rail sets one."""
 Key = tuple[Channel, int]
 
 
@@ -207,12 +208,12 @@ def _session(
     """Open a session. One that cannot be made fails where it is first asked."""
     try:
         return rail.follow(request, caller, channel, terms)
-    except RAIL_FAILURES as error:
+    except Exception as error:
         return _FailedSession(error)
 
 
 class _FailedSession:
-    def __init__(self, error: BaseException) -> None:
+    def __init__(self, error: Exception) -> None:
         self._error = error
 
     async def feed(self, text: str) -> Verdict:

@@ -13,11 +13,10 @@ import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 from sluicegate.gateway.prompts.documents import named
-from sluicegate.gateway.rails.stage_calls import reason_of, within
+from sluicegate.gateway.rails.time_limit import within
 from sluicegate.gateway.request.context import Exchange, Safety
 from sluicegate.gateway.request.guarding.screening import Screening
 from sluicegate.gateway.request.tracing.timing import TimedStage
@@ -113,11 +112,10 @@ async def _of_one(exchange: Exchange, name: str, stage: Retriever, asked: Reques
     settings = exchange.stages.retrieval
     with TimedStage(exchange, "retrieve", name) as note:
         try:
-            work = partial(stage.retrieve, asked, exchange.caller)
-            found = _checked(await within(settings.timeout_s, work, "retrieve()"), name)
+            found = _checked(await within(settings.timeout_s, stage.retrieve(asked, exchange.caller)), name)
         except Exception as error:
             note.outcome = "failed"
-            note.detail["reason"] = reason_of(error)
+            note.detail["reason"] = type(error).__name__
             return _failed(exchange, name, "did not find documents", error)
         note.outcome = f"{len(found)} documents"
         note.detail["documents"] = len(found)
@@ -129,7 +127,7 @@ def _failed(exchange: Exchange, name: str, what: str, error: Exception) -> _Resu
     log.warning("request %s: %s %s: %s: %s", exchange.request.id, name, what, type(error).__name__, error)
     if exchange.stages.retrieval.on_failure == "refuse":
         raise RetrievalFailed(
-            f"{name} {what} ({reason_of(error)}); send the request again, or without `retrieve`"
+            f"{name} {what} ({type(error).__name__}); send the request again, or without `retrieve`"
         ) from error
     return _Result(failed=[name])
 
@@ -168,8 +166,8 @@ async def _ranked(exchange: Exchange, found: list[_ScoredDocument], result: _Res
         with TimedStage(exchange, "retrieve", "rerank") as note:
             question = _asked(exchange).messages[-1].content
             try:
-                work = partial(reranker.scores, question, [one.text[:limit] for one in found])
-                scores = await within(settings.rerank_timeout_s, work, "scores()")
+                work = reranker.scores(question, [one.text[:limit] for one in found])
+                scores = await within(settings.rerank_timeout_s, work)
             except Exception as error:
                 note.outcome = "failed"
                 note.detail["reason"] = type(error).__name__

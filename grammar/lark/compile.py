@@ -31,12 +31,12 @@ from sluicegate.grammar.matching.grammar import LazyGrammar
 from sluicegate.grammar.matching.plain import plain_grammar
 from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.parsing.parser import Parser, ParserTables
-from sluicegate.grammar.parsing.rules import Production, Symbol, productive
+from sluicegate.grammar.parsing.rules import Production, Symbol
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.reading import Reading
 from sluicegate.grammar.vocabulary.trailing import trailing_tokens
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
-from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar, Unsatisfiable, UnsupportedGrammar
+from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar, UnsupportedGrammar
 
 _MOST_CHARACTERS = 200_000
 
@@ -91,8 +91,6 @@ def read(text: str, options: GrammarOptions, spell: Spelling = utf8) -> Grammar:
         grammar = _read_lark(text, options, spell)
     if not any(rule.origin == grammar.start for rule in grammar.rules):
         raise InvalidGrammar(f"the grammar has no rule `{grammar.start}`, which every text begins with")
-    if grammar.start not in productive(grammar.rules):
-        raise Unsatisfiable(f"no text can be finished: every way from `{grammar.start}` recurses without end")
     return grammar
 
 

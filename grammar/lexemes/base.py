@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from sluicegate.grammar.automata import ByteDfa, StringTable, residual_digests
 from sluicegate.grammar.automata.byte_level.distances import distances_of
@@ -80,30 +81,52 @@ class DfaLexeme:
             quoted, self.table = True, dfa.table
         elif quoted:
             self.table = _closed(dfa)
-        else:
+        elif not general:
             # its own: read-only arrays would make compiled loops compile again
-            self.table = dfa.dense() if general else np.array(dfa.transitions)
+            self.table = np.array(dfa.transitions)
         self.quoted = self.is_string = quoted
-        size = self.table.shape[0]
+        size = len(self.table) if quoted or isinstance(dfa, StringTable) else dfa.state_count
         self.final = size - 1 if quoted else -1 if general else _last_state(dfa)
         """The state in which the lexeme has ended; -1 where it can continue from every state in which it may end."""
         if quoted:
             self.accepting = np.zeros(size, np.bool_)
             self.accepting[-1] = True
             self._grows = [True] * (size - 1) + [False]
-        else:
-            assert isinstance(dfa, ByteDfa)
-            self.accepting = np.array(dfa.accepting)
-            self._grows = [bool(row) for row in dfa.segments]
         self.start = 0
         self._rows: list[list[int] | None] = [None] * size
-        self._accepts: list[bool] = self.accepting.tolist()
         self._keys: dict[int, Hashable] = {}
         self._names: list[bytes] | None = None
-        self.steady = np.zeros(size, np.int64)
-        """What walks found out about the states, see `pruning`; the walks write to it."""
         self.taken: dict[int, dict[int, bool]] = {}
         """By slice of the vocabulary and state, see `slices.taken`."""
+
+    # what a grammar of many terminals does not ask of each is made when it is asked for
+
+    @cached_property
+    def table(self) -> I32:
+        """Return int32[S, 256]: the next state by byte, -1 = refused."""
+        assert isinstance(self.dfa, ByteDfa)
+        return self.dfa.dense()
+
+    @cached_property
+    def accepting(self) -> npt.NDArray[np.bool_]:
+        """Return bool[S]: whether the lexeme may end in a state."""
+        assert isinstance(self.dfa, ByteDfa)
+        return np.array(self.dfa.accepting)
+
+    @cached_property
+    def _accepts(self) -> list[bool]:
+        found: list[bool] = self.accepting.tolist()
+        return found
+
+    @cached_property
+    def _grows(self) -> list[bool]:
+        assert isinstance(self.dfa, ByteDfa)
+        return [bool(row) for row in self.dfa.segments]
+
+    @cached_property
+    def steady(self) -> npt.NDArray[np.int64]:
+        """Return what walks found out about the states, see `pruning`; the walks write to it."""
+        return np.zeros(len(self.table), np.int64)
 
     @cached_property
     def distances(self) -> list[int]:

@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from sluicegate.grammar.budget.meter import charge, tick
 from sluicegate.grammar.parsing.frames import ParseFrame, ParseFrames
-from sluicegate.grammar.parsing.lexer import OVER, Flags, LexemeTable
+from sluicegate.grammar.parsing.lexer import Flags, LexemeTable
+from sluicegate.grammar.parsing.lexer_tables import OVER
 from sluicegate.grammar.token_ids import I32
 
 UNKNOWN = -2

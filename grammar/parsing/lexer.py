@@ -1,22 +1,25 @@
 """The lexemes of a grammar as one table: bytes in classes that no lexeme tells apart, states numbered through.
 
-State 0 stands for the end of whatever lexeme: one that cannot go on ends there, so that those of one place are one.
+State 0, `OVER`, stands for the end of whatever lexeme: one that cannot go on ends there, so that those of one place are
+one.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from sluicegate.grammar.automata import ByteDfa
+from sluicegate.grammar.automata.byte_level.distances import distances_of
 from sluicegate.grammar.lexemes.base import DfaLexeme
+from sluicegate.grammar.parsing.lexer_tables import fill_in, in_classes
 from sluicegate.grammar.token_ids import I32
 from sluicegate.grammar.vocabulary.pruning import loops_under
 
-OVER = 0
-"""The state in which a lexeme has ended and cannot continue."""
 Flags = npt.NDArray[np.bool_]
 
 
@@ -31,35 +34,44 @@ class LexemeTable:
         """Join the tables of `lexemes`, listed by terminal; None for a terminal that is no lexeme."""
         self.lexemes = lexemes
         self.offsets: list[int] = []
-        tables = [np.full((1, 256), -1, np.int32)]
-        accepts = [np.ones(1, np.bool_)]
-        begins = [0]
-        size = 1
-        for lexeme in lexemes:
-            self.offsets.append(size)
-            if lexeme is not None:
-                begins.append(size)
-                tables.append(lexeme.table)
-                accepts.append(lexeme.accepting)
-                size += len(lexeme.table)
-        whole = np.concatenate(tables)
-        refused = whole < 0
-        whole += np.repeat(np.array(begins, np.int32), [len(table) for table in tables])[:, None]
-        whole[refused] = -1
-        self.loops: npt.NDArray[np.int64] = loops_under(whole)
-        grows = ~refused.all(axis=1)
-        whole = np.append(np.where(grows, np.arange(size), OVER), -1).astype(np.int32)[whole]
-        self.classes, columns = _classes(whole)
-        self.translation = self.classes.tobytes()
-        self.next: I32 = np.ascontiguousarray(whole[:, columns])
-        self.accepting: Flags = np.concatenate(accepts)
+        whole, self.accepting = self._joined(lexemes)
         self.accepts: list[bool] = self.accepting.tolist()
-        self.count = len(columns)
+        self.loops: npt.NDArray[np.int64] = loops_under(whole)
+        self.classes, self.next = in_classes(whole)
+        self.translation = self.classes.tobytes()
+        self.count = self.next.shape[1]
         self.firsts = np.zeros((len(lexemes), self.count), np.bool_)
-        for terminal, lexeme in enumerate(lexemes):
-            if lexeme is not None:
-                self.firsts[terminal] = self.next[self.start(terminal)] >= 0
-        self._rows: list[list[int] | None] = [None] * size
+        given = [terminal for terminal, lexeme in enumerate(lexemes) if lexeme is not None]
+        self.firsts[given] = self.next[[self.start(terminal) for terminal in given]] >= 0
+        self._rows: list[list[int] | None] = [None] * len(whole)
+
+    def _joined(self, lexemes: Sequence[DfaLexeme | None]) -> tuple[I32, Flags]:
+        """Return int32[S, 256] and bool[S]: the states of all lexemes behind each other, -1 = refused."""
+        accepts: list[bool] = [True]
+        edges: list[tuple[int, int, int]] = []
+        tables: list[tuple[int, I32]] = []
+        for lexeme in lexemes:
+            begin = len(accepts)
+            self.offsets.append(begin)
+            if lexeme is None:
+                continue
+            if lexeme.general and isinstance(lexeme.dfa, ByteDfa):
+                accepts += lexeme.dfa.accepts_by_state
+                edges += lexeme.dfa.flat_edges(begin)
+            else:
+                accepts += lexeme.accepting.tolist()
+                tables.append((begin, lexeme.table))
+        whole = np.full((len(accepts), 256), -1, np.int32)
+        fill_in(whole, np.array(edges, np.int32).reshape(-1, 3))
+        for begin, table in tables:
+            whole[begin : begin + len(table)] = np.where(table < 0, -1, table + begin)
+        return whole, np.array(accepts, np.bool_)
+
+    @cached_property
+    def distances(self) -> list[int]:
+        """Return for each state how many bytes lead to the nearest one in which its lexeme may end, -1 = none."""
+        found: list[int] = distances_of(self.next, self.accepting).tolist()
+        return found
 
     def start(self, terminal: int) -> int:
         lexeme = self.lexemes[terminal]
@@ -76,19 +88,3 @@ class LexemeTable:
         if found is None:
             found = self._rows[state] = self.next[state].tolist()
         return found
-
-
-def _classes(table: I32) -> tuple[npt.NDArray[np.uint8], list[int]]:
-    """Return the class of each byte, and a byte of each class: bytes whose columns are the same."""
-    size = 4 * len(table)
-    columns = np.ascontiguousarray(table.T).tobytes()
-    numbers: dict[bytes, int] = {}
-    first: list[int] = []
-    classes = bytearray()
-    for byte in range(256):
-        column = columns[byte * size : (byte + 1) * size]
-        number = numbers.setdefault(column, len(numbers))
-        if number == len(first):
-            first.append(byte)
-        classes.append(number)
-    return np.array(classes), first

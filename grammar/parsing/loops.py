@@ -5,6 +5,7 @@ from __future__ import annotations
 from sluicegate.grammar.parsing.following import closed_of, followers_of, least_sizes, nullable_of
 from sluicegate.grammar.parsing.gathering import gather
 from sluicegate.grammar.parsing.kernels import walk_known
+from sluicegate.grammar.parsing.lexer_tables import fill_in, in_classes
 from sluicegate.grammar.parsing.rewriting.subsets import add_network, group_alike
 from sluicegate.grammar.parsing.walks import moved, settle, slot_of
 from sluicegate.plugins.compiled.compile_mode import COMPILE_MODE
@@ -17,6 +18,8 @@ NETWORK_KERNELS: tuple[Kernel, ...] = (
     least_sizes,
     followers_of,
     closed_of,
+    fill_in,
+    in_classes,
 )
 MASK_KERNELS: tuple[Kernel, ...] = (slot_of, moved, settle, gather, walk_known)
 

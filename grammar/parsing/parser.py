@@ -17,11 +17,12 @@ from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.parsing.configurations import REFUSED, Configuration, Configurations
 from sluicegate.grammar.parsing.costs import ParseCosts, settled
 from sluicegate.grammar.parsing.frames import ParseFrame, ParseFrames
-from sluicegate.grammar.parsing.lexer import OVER, LexemeTable
+from sluicegate.grammar.parsing.lexer import LexemeTable
+from sluicegate.grammar.parsing.lexer_tables import OVER
 from sluicegate.grammar.parsing.loops import NETWORK_KERNELS, load
 from sluicegate.grammar.parsing.rewriting.ambiguity import untangled, without_nested_loops
 from sluicegate.grammar.parsing.rewriting.networks import as_networks
-from sluicegate.grammar.parsing.rules import Production
+from sluicegate.grammar.parsing.rules import NumberedRules, Production, SymbolCodes, ways_of
 from sluicegate.grammar.parsing.symbols import Symbols
 from sluicegate.grammar.parsing.tokens import TokenParts
 from sluicegate.grammar.reading.continuations import Continuation
@@ -32,6 +33,7 @@ from sluicegate.grammar.reading.readings import EndOfText
 from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
 from sluicegate.grammar.vocabulary.trie import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
+from sluicegate.plugins.errors import Unsatisfiable
 
 _OF_WALK = 2
 """Work charged for a node that is walked beside other readings."""
@@ -61,7 +63,7 @@ class ParserTables:
     ) -> None:
         names = [*lexemes, *values]
         load(*NETWORK_KERNELS)
-        self.symbols = Symbols(as_networks(untangled(without_nested_loops(rules, start)), start, names), names)
+        self.symbols = Symbols(_numbered(rules, start, names), names)
         self.lexer = LexemeTable([*(lexemes.get(name) for name in names), None])
         self.ignored = frozenset(names.index(name) for name in ignored)
         _ = self.symbols.followers  # takes the square of the terminals, which no mask should wait for
@@ -74,10 +76,19 @@ class ParserTables:
         """Return the least size in bytes of each terminal that can be finished."""
         sizes = dict.fromkeys(self.values, 1)
         for number, lexeme in enumerate(self.lexer.lexemes):
-            least = -1 if lexeme is None else lexeme.distances[lexeme.start]
+            least = -1 if lexeme is None else self.lexer.distances[self.lexer.start(number)]
             if least >= 0:
                 sizes[number] = least
         return sizes
+
+
+def _numbered(rules: list[Production], start: str, terminals: list[str]) -> NumberedRules:
+    codes = SymbolCodes()
+    begin = codes.of((False, start))
+    ways = ways_of(rules, codes)
+    if begin not in ways:
+        raise Unsatisfiable(f"no text can be finished: every way from `{start}` recurses without end")
+    return as_networks(untangled(without_nested_loops(ways, begin), codes), begin, codes, terminals)
 
 
 class Parser:

@@ -13,7 +13,8 @@ from sluicegate.grammar.parsing import walks
 from sluicegate.grammar.parsing.configurations import Configurations
 from sluicegate.grammar.parsing.following import BITS, closed_of
 from sluicegate.grammar.parsing.frames import ParseFrame
-from sluicegate.grammar.parsing.lexer import OVER, Flags
+from sluicegate.grammar.parsing.lexer import Flags
+from sluicegate.grammar.parsing.lexer_tables import OVER
 from sluicegate.grammar.parsing.loops import MASK_KERNELS, load
 from sluicegate.grammar.token_ids import I32, NO_IDS
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from sluicegate.grammar.budget.meter import tick
@@ -14,6 +15,35 @@ Symbol = tuple[bool, str]
 class Production(NamedTuple):
     origin: str
     expansion: tuple[Symbol, ...]
+
+
+Code = int
+"""Number of a symbol, which is compared and found faster than its name: names of rules are negative."""
+Way = tuple[Code, ...]
+Ways = dict[Code, list[Way]]
+"""The alternatives of each name."""
+
+
+class SymbolCodes:
+    """Symbols by number."""
+
+    def __init__(self) -> None:
+        self._codes: dict[Symbol, Code] = {}
+        self._symbols: list[Symbol] = []
+
+    def of(self, symbol: Symbol) -> Code:
+        code = self._codes.get(symbol)
+        if code is None:
+            number = len(self._symbols)
+            self._symbols.append(symbol)
+            code = self._codes[symbol] = number if symbol[0] else ~number
+        return code
+
+    def name(self, code: Code) -> str:
+        return self._symbols[code if code >= 0 else ~code][1]
+
+    def __len__(self) -> int:
+        return len(self._symbols)
 
 
 class NumberedRules(NamedTuple):
@@ -29,37 +59,55 @@ class NumberedRules(NamedTuple):
     start: int
 
 
-def productive(rules: list[Production]) -> set[str]:
+def ways_of(rules: Iterable[Production], codes: SymbolCodes) -> Ways:
+    """Return the alternatives of each name that can be finished."""
+    ways: Ways = {}
+    of = codes.of
+    for rule in rules:
+        ways.setdefault(of((False, rule.origin)), []).append(tuple([of(symbol) for symbol in rule.expansion]))
+    useful = productive(ways)
+    if len(useful) == len(ways) and all(symbol in useful for symbol in _named(ways)):
+        return ways
+    kept = {name: [row for row in rows if all(c >= 0 or c in useful for c in row)] for name, rows in ways.items()}
+    return {name: rows for name, rows in kept.items() if rows}
+
+
+def _named(ways: Ways) -> set[Code]:
+    return {symbol for rows in ways.values() for row in rows for symbol in row if symbol < 0}
+
+
+def productive(ways: Ways) -> set[Code]:
     """Return the names that derive some text."""
-    return _derived(rules, [[name for is_terminal, name in rule.expansion if not is_terminal] for rule in rules])
+    return _derived((name, [symbol for symbol in row if symbol < 0]) for name, rows in ways.items() for row in rows)
 
 
-def useful_rules(rules: list[Production], useful: set[str]) -> list[Production]:
-    """Return the rules whose names are all among `useful`; most often all of them."""
-    symbols = {symbol for rule in rules for symbol in rule.expansion}
-    useless = {symbol for symbol in symbols if not symbol[0] and symbol[1] not in useful}
-    return [rule for rule in rules if useless.isdisjoint(rule.expansion)] if useless else rules
-
-
-def nullable(rules: list[Production]) -> set[str]:
+def nullable(ways: Mapping[Code, Iterable[Way]]) -> set[Code]:
     """Return the names that derive the empty text."""
-    bare = [rule for rule in rules if not any(is_terminal for is_terminal, _ in rule.expansion)]
-    return _derived(bare, [[name for _, name in rule.expansion] for rule in bare])
+    if not any(() in rows for rows in ways.values()):
+        return set()
+    return _derived((name, row) for name, rows in ways.items() for row in rows if all(symbol < 0 for symbol in row))
 
 
-def _derived(rules: list[Production], needs: list[list[str]]) -> set[str]:
+def _derived(rules: Iterable[tuple[Code, Iterable[Code]]]) -> set[Code]:
     """Return names with a rule whose needs are all among them, in time linear in the rules. A name may be needed more
     than once."""
-    users: dict[str, list[int]] = {}
-    for number, names in enumerate(needs):
-        for name in names:
-            users.setdefault(name, []).append(number)
-    missing = [len(names) for names in needs]
-    ready = [number for number, count in enumerate(missing) if not count]
-    found: set[str] = set()
+    users: dict[Code, list[int]] = {}
+    missing: list[int] = []
+    names: list[Code] = []
+    ready: list[int] = []
+    for number, (name, needs) in enumerate(rules):
+        count = 0
+        for symbol in needs:
+            users.setdefault(symbol, []).append(number)
+            count += 1
+        names.append(name)
+        missing.append(count)
+        if not count:
+            ready.append(number)
+    found: set[Code] = set()
     while ready:
         tick()
-        name = rules[ready.pop()].origin
+        name = names[ready.pop()]
         if name in found:
             continue
         found.add(name)

@@ -17,7 +17,8 @@ from sluicegate.grammar.budget.meter import WorkExhausted, charge, look, tick
 from sluicegate.grammar.parsing.configurations import Configuration, Configurations
 from sluicegate.grammar.parsing.frames import FrameTemplate, ParseFrame
 from sluicegate.grammar.parsing.kernels import walk_known
-from sluicegate.grammar.parsing.lexer import OVER, Flags
+from sluicegate.grammar.parsing.lexer import Flags
+from sluicegate.grammar.parsing.lexer_tables import OVER
 from sluicegate.grammar.parsing.pieces import MOST_NODES, BoundaryNodes, LexemePieces, distinct
 from sluicegate.grammar.parsing.walks import SPARSE
 from sluicegate.grammar.reading.mask_builder import MaskBuilder

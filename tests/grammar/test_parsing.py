@@ -11,7 +11,7 @@ import pytest
 from sluicegate.grammar import GrammarError, LazyGrammar, Vocabulary, compile_lark
 from sluicegate.grammar.parsing import kernels, pieces, tokens, walks
 from sluicegate.grammar.parsing.rewriting.ambiguity import untangled
-from sluicegate.grammar.parsing.rules import Production
+from sluicegate.grammar.parsing.rules import SymbolCodes
 from tests.grammar.grammar_checks import accepts, allowed
 from tests.reference.mask_by_trial import mask_by_trial
 
@@ -106,17 +106,15 @@ def test_rules_of_operators_keep_their_texts(name: str) -> None:
 
 
 def test_an_operator_is_written_as_a_chain_of_operands() -> None:
-    e, plus, minus, bang, n = (False, "e"), (True, "+"), (True, "-"), (True, "!"), (True, "n")
-    rules = [Production("e", way) for way in ((e, plus, e), (minus, e), (e, bang), (n,))]
-    operand, core = (False, "e operand"), (False, "e core")
-    assert untangled(rules) == [
-        Production("e", (e, plus, operand)),
-        Production("e", (operand,)),
-        Production("e operand", (minus, operand)),
-        Production("e operand", (core,)),
-        Production("e core", (core, bang)),
-        Production("e core", (n,)),
-    ]
+    codes = SymbolCodes()
+    e, plus, minus, bang, n = (codes.of(each) for each in ((False, "e"), *((True, mark) for mark in "+-!n")))
+    found = untangled({e: [(e, plus, e), (minus, e), (e, bang), (n,)]}, codes)
+    operand, core = codes.of((False, "e operand")), codes.of((False, "e core"))
+    assert found == {
+        e: [(e, plus, operand), (operand,)],
+        operand: [(minus, operand), (core,)],
+        core: [(core, bang), (n,)],
+    }
 
 
 def _states(compiled: LazyGrammar, text: bytes) -> int:

@@ -63,7 +63,7 @@ class ByteDfa:
     def dense(self) -> npt.NDArray[np.int32]:
         """Build `transitions` anew, to be written to."""
         dense = np.full(self.state_count * _SYMBOLS, -1, dtype=np.int32)
-        flat = [(state * _SYMBOLS + low, high - low + 1, target) for state, low, high, target in self._edges()]
+        flat = self.flat_edges(0)
         if len(flat) <= _FEW_EDGES:  # of a keyword or a sign: half of what a grammar of a language has
             for first, length, target in flat:
                 dense[first : first + length] = target
@@ -73,6 +73,18 @@ class ByteDfa:
             cells = np.repeat(firsts - before, lengths) + np.arange(int(lengths.sum()))
             dense[cells] = np.repeat(targets, lengths)
         return dense.reshape(self.state_count, _SYMBOLS)
+
+    @property
+    def accepts_by_state(self) -> Sequence[bool]:
+        return self._accepts
+
+    def flat_edges(self, begin: int) -> list[tuple[int, int, int]]:
+        """Return (first place in a dense table, how many bytes side by side, target), state 0 being `begin`."""
+        return [
+            ((state + begin) * _SYMBOLS + low, high - low + 1, target + begin)
+            for state, row in enumerate(self.segments)
+            for low, high, target in row
+        ]
 
     @cached_property
     def digest(self) -> bytes:

@@ -25,146 +25,168 @@ from functools import cached_property
 
 from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.components import components
-from sluicegate.grammar.parsing.rules import Production, Symbol, nullable, productive, useful_rules
+from sluicegate.grammar.parsing.rules import Code, SymbolCodes, Way, Ways, nullable
 
 _MOST_INLINED = 50
 
-Way = tuple[Symbol, ...]
-Ways = dict[str, list[Way]]
 
+def without_nested_loops(ways: Ways, start: Code) -> Ways:
+    """Return rules in which `start` has the same texts, and repetitions of one kind do not stand in each other.
 
-def without_nested_loops(rules: list[Production], start: str) -> list[Production]:
-    """Return rules in which `start` has the same texts, and repetitions of one kind do not stand in each other."""
-    useful = productive(rules)
-    if start not in useful:
-        return rules
-    ways: Ways = {}
-    for rule in useful_rules(rules, useful):
-        ways.setdefault(rule.origin, []).append(rule.expansion)
-    empty = nullable(rules)
+    Every name of `ways` can be finished."""
+    empty = nullable(ways)
     ways = _united(ways, start, empty)
-    loops = _RepetitionFinder(ways, empty & ways.keys())
-    return [Production(name, way) for name, rows in loops.ways().items() for way in rows]
+    return _RepetitionFinder(ways, empty & ways.keys()).ways()
 
 
-def _united(ways: Ways, start: str, empty: set[str]) -> Ways:
+def _united(ways: Ways, start: Code, empty: set[Code]) -> Ways:
     """Make names one that lead to each other beside what may be empty: they have the same texts."""
     names = list(ways)
-    place = {name: number for number, name in enumerate(names)}
-    edges = [[place[other] for other in _beside_nothing(ways[name], empty)] for name in names]
-    stands_for: dict[str, str] = {}
-    for group in components(edges):
-        members = [names[number] for number in sorted(group)]
-        stands_for.update(dict.fromkeys(members, start if start in members else members[0]))
-    found: dict[str, dict[Way, None]] = {}
+    beside = {name: _beside_nothing(rows, empty) for name, rows in ways.items()}
+    stands_for: dict[Code, Code] = {}
+    for group in _groups(names, beside):
+        stands_for.update(dict.fromkeys(group, start if start in group else group[0]))
+    if len(stands_for) == len(set(stands_for.values())):  # most often
+        return {name: [row for row in dict.fromkeys(rows) if row != (name,)] for name, rows in ways.items()}
+    found: dict[Code, dict[Way, None]] = {}
     for name, rows in ways.items():
         mine = found.setdefault(stands_for[name], {})
         for row in rows:
             tick()
-            mine[tuple([(kind, each if kind else stands_for[each]) for kind, each in row])] = None
-    return {name: [row for row in rows if row != ((False, name),)] for name, rows in found.items()}
+            mine[tuple([stands_for.get(each, each) for each in row])] = None
+    return {name: [row for row in rows if row != (name,)] for name, rows in found.items()}
 
 
-def _beside_nothing(rows: list[Way], empty: set[str]) -> list[str]:
+def _beside_nothing(rows: list[Way], empty: set[Code]) -> list[Code]:
     """Return the names that stand in one of the rules with nothing but what may be empty."""
-    found: dict[str, None] = {}
+    found: dict[Code, None] = {}
     for row in rows:
         tick()
-        full = [(kind, name) for kind, name in row if kind or name not in empty]
-        if not full:
-            found.update(dict.fromkeys(name for _, name in row))
-        elif len(full) == 1 and not full[0][0]:
-            found[full[0][1]] = None
+        if len(row) == 1 or not empty.isdisjoint(row):
+            full = [symbol for symbol in row if symbol not in empty]
+            if not full:
+                found.update(dict.fromkeys(row))
+            elif len(full) == 1 and full[0] < 0:
+                found[full[0]] = None
     return list(found)
+
+
+def _groups(names: list[Code], edges: Mapping[Code, Iterable[Code]]) -> Iterable[list[Code]]:
+    """Yield names that lead to each other, in their order."""
+    place = {name: number for number, name in enumerate(names)}
+    for group in components([[place[other] for other in edges[name]] for name in names]):
+        yield [names[number] for number in sorted(group)]
 
 
 class _RepetitionFinder:
     """Finds names that are repetitions, `L L` being some of `L`, and writes them as loops."""
 
-    def __init__(self, ways: Ways, empty: set[str]) -> None:
+    def __init__(self, ways: Ways, empty: set[Code]) -> None:
         self._ways = ways
         self._empty = empty
-        self._repeated: dict[str, _Repetition] = {}
+        self._repeated: dict[Code, _Repetition] = {}
 
     def ways(self) -> Ways:
-        kinds = self._kinds()
         pending = list(self._ways)
         while pending:
             found = [name for name in pending if self._is_loop(name)]
+            known = len(self._inside)
             for name in found:
-                like = {other for other in self._ways if kinds[other] == kinds[name]}
-                self._repeated[name] = _Repetition(name, self._ways, self._empty, like, self._users, self._spelled)
-            pending = [name for name in pending if name not in found] if found else []
+                self._add(name)
+            # what may be empty and is a repetition makes more of them
+            pending = [name for name in pending if name not in found] if len(self._inside) > known else []
         if not self._repeated:
             return self._ways
-        inside = {(False, name): each.inside for name, each in self._repeated.items() if name in self._empty}
+        inside = self._inside
         written: Ways = {}
         for name, rows in self._ways.items():
             if name in self._repeated:
-                me = (False, name)
                 each = [_joined(row, inside) for row in self._repeated[name].rows()]
                 # operators at both edges are left to `untangled`
-                rows = [*[(*row, me) for row in each], ()] if name in self._empty else [(me, me), *each]
+                rows = [*[(*row, name) for row in each], ()] if name in self._empty else [(name, name), *each]
             else:
-                rows = [_joined(row, inside) for row in rows]
+                rows = [_joined(row, inside) for row in rows] if inside else rows
             written[name] = list(dict.fromkeys(rows))
         return written
 
+    def _add(self, name: Code) -> None:
+        like = self._like[name]
+        if not self._is_plain(name, like):
+            self._repeated[name] = _Repetition(name, self._ways, self._empty, like, self._users, self._spelled)
+
+    @property
+    def _inside(self) -> dict[Code, set[Code]]:
+        return {name: each.inside for name, each in self._repeated.items() if name in self._empty}
+
     @cached_property
-    def _users(self) -> dict[Symbol, dict[str, None]]:
+    def _users(self) -> dict[Code, dict[Code, None]]:
         """Return for each name the names in whose rules it stands."""
-        found: dict[Symbol, dict[str, None]] = {}
+        found: dict[Code, dict[Code, None]] = {}
         for name, rows in self._ways.items():
-            for symbol in {symbol for row in rows for symbol in row if not symbol[0]}:
+            for symbol in {symbol for row in rows for symbol in row if symbol < 0}:
                 found.setdefault(symbol, {})[name] = None
         return found
 
     @cached_property
-    def _spelled(self) -> dict[str, tuple[frozenset[Symbol], frozenset[Way]]]:
+    def _spelled(self) -> dict[Code, tuple[frozenset[Code], frozenset[Way]]]:
         """Return for each name the terminals in its rules, and these."""
         return {
-            name: (frozenset([symbol for row in rows for symbol in row if symbol[0]]), frozenset(rows))
+            name: (frozenset([symbol for row in rows for symbol in row if symbol >= 0]), frozenset(rows))
             for name, rows in self._ways.items()
         }
 
-    def _kinds(self) -> dict[str, int]:
-        """Return the same number for names that lead to each other."""
-        names = list(self._ways)
-        place = {name: at for at, name in enumerate(names)}
-        edges = [[place[each] for row in rows for kind, each in row if not kind] for rows in self._ways.values()]
-        return {names[at]: number for number, group in enumerate(components(edges)) for at in group}
+    @cached_property
+    def _like(self) -> dict[Code, set[Code]]:
+        """Return for each name those that lead to it and that it leads to, itself among them."""
+        edges = {name: [each for row in rows for each in row if each < 0] for name, rows in self._ways.items()}
+        found: dict[Code, set[Code]] = {}
+        for group in _groups(list(self._ways), edges):
+            members = set(group)
+            found.update((name, members) for name in group)
+        return found
 
-    def _is_loop(self, name: str) -> bool:
+    def _is_loop(self, name: Code) -> bool:
         """Return whether two texts of `name` in a row are one: where a rule says so, or it repeats others and no more.
         Other ways to this are not looked for."""
         rows = self._ways[name]
-        if any(self._doubles((False, name), row) for row in rows) or self._repeats(name):
+        if any(name in row for row in rows) and (any(self._doubles(name, row) for row in rows) or self._repeats(name)):
             return True
         bodies = [row for row in rows if row]
-        alone = len(bodies) == 1 and len(bodies[0]) == 1 and not bodies[0][0][0]
-        return alone and self._repeats(bodies[0][0][1])
+        alone = len(bodies) == 1 and len(bodies[0]) == 1 and bodies[0][0] < 0
+        return alone and self._repeats(bodies[0][0])
 
-    def _doubles(self, me: Symbol, row: Way) -> bool:
+    def _doubles(self, me: Code, row: Way) -> bool:
         """Return whether `row` is two of `me`, or one and a repetition of it, beside what may be empty."""
-        if me not in row or not all(symbol == me or self._may_vanish(symbol) for symbol in row):
+        if me not in row or not all(symbol == me or symbol in self._empty for symbol in row):
             return False
         count = row.count(me)
         if count > 1:
-            return count == 2 or self._may_vanish(me)
-        loops = (self._repeated.get(name) for kind, name in row if not kind)
+            return count == 2 or me in self._empty
+        loops = (self._repeated.get(name) for name in row)
         return any(each is not None and me in each.within for each in loops)
 
-    def _may_vanish(self, symbol: Symbol) -> bool:
-        return not symbol[0] and symbol[1] in self._empty
-
-    def _repeats(self, name: str) -> bool:
+    def _repeats(self, name: Code) -> bool:
         """Return whether the rules are `n: n x | n y` and some of `n: x | y |`, or the same from the right."""
         rows = self._ways[name]
         for side, body in ((0, slice(1, None)), (-1, slice(None, -1))):
-            repeated = {row[body] for row in rows if row and row[side] == (False, name)}
-            if repeated and all(row in repeated for row in rows if row and row[side] != (False, name)):
+            repeated = {row[body] for row in rows if row and row[side] == name}
+            if repeated and all(row in repeated for row in rows if row and row[side] != name):
                 return True
         return False
+
+    def _is_plain(self, name: Code, like: set[Code]) -> bool:
+        """Return whether a repetition would be written as it is: nothing that it repeats may be empty, is a repetition
+        of its own kind, or is put together from others of these."""
+        rows = self._ways[name]
+        if name in self._empty or any(row.count(name) > 1 for row in rows):
+            return False
+        if not (self._repeats(name) or len(rows) == 1):
+            return False
+        bodies = [row for row in rows if name not in row]
+        alone = {row[0] for row in bodies if len(row) == 1}
+        if not (self._empty.isdisjoint(symbol for row in bodies for symbol in row) and alone.isdisjoint(like)):
+            return False
+        return all(any(symbol >= 0 and symbol not in alone for symbol in row) for row in bodies if len(row) > 1)
 
 
 class _Repetition:
@@ -178,26 +200,26 @@ class _Repetition:
 
     def __init__(
         self,
-        name: str,
+        name: Code,
         ways: Ways,
-        empty: set[str],
-        like: set[str],
-        users: Mapping[Symbol, Iterable[str]],
-        spelled: Mapping[str, tuple[frozenset[Symbol], frozenset[Way]]],
+        empty: set[Code],
+        like: set[Code],
+        users: Mapping[Code, Iterable[Code]],
+        spelled: Mapping[Code, tuple[frozenset[Code], frozenset[Way]]],
     ) -> None:
-        self._me = (False, name)
+        self._me = name
         self._ways = ways
         self._empty = empty
         self._like = like
         self._users = users
         self._spelled = spelled
-        self.within: set[Symbol] = {self._me}
-        self.inside: set[Symbol] = {self._me} if name in empty else set()
+        self.within: set[Code] = {name}
+        self.inside: set[Code] = {name} if name in empty else set()
         while True:
             known = len(self.inside)
             self._seen = self._followed()
             self.within = self._within()
-            self.inside.update(symbol for symbol in self.within if not symbol[0] and symbol[1] in empty)
+            self.inside |= self.within & empty
             if len(self.inside) == known:
                 return
 
@@ -211,20 +233,20 @@ class _Repetition:
 
     def _followed(self) -> dict[Way, None]:
         seen: dict[Way, None] = {}
-        pending = list(self._ways[self._me[1]])
+        pending = list(self._ways[self._me])
         while pending:
             tick()
             row = pending.pop()
-            if len(row) > 1 and all(not kind and name in self._empty for kind, name in row):
+            if len(row) > 1 and self._empty.issuperset(row):
                 pending += [(symbol,) for symbol in row]
                 continue
             row = self._cut(row)
             if row and row != (self._me,) and row not in seen:
                 seen[row] = None
-                pending += self._ways[row[0][1]] if self._is_spelt_out(row) else []
+                pending += self._ways[row[0]] if self._is_spelt_out(row) else []
         return seen
 
-    def _within(self) -> set[Symbol]:
+    def _within(self) -> set[Code]:
         """Suppose all names to be within whose terminals are, and take out those with a rule that is not put together
         from such."""
         alone = {row[0] for row in self._seen if len(row) == 1}
@@ -233,18 +255,18 @@ class _Repetition:
         pending = [
             name
             for name, (terminals, rows) in self._spelled.items()
-            if (terminals <= alone or not seen.isdisjoint(rows)) and (False, name) not in kept
+            if (terminals <= alone or not seen.isdisjoint(rows)) and name not in kept
         ]
-        found = kept | {(False, name) for name in pending}
+        found = kept.union(pending)
         while pending:
             tick()
-            symbol = (False, pending.pop())
-            if symbol in found and symbol not in kept and not self._is_within(symbol[1], found):
-                found.discard(symbol)
-                pending += self._users.get(symbol, ())
+            name = pending.pop()
+            if name in found and name not in kept and not self._is_within(name, found):
+                found.discard(name)
+                pending += self._users.get(name, ())
         return found
 
-    def _is_within(self, name: str, found: set[Symbol]) -> bool:
+    def _is_within(self, name: Code, found: set[Code]) -> bool:
         return all(found.issuperset(row) or row in self._seen for row in self._ways[name])
 
     def _cut(self, row: Way) -> Way:
@@ -256,13 +278,12 @@ class _Repetition:
         return row[low:high]
 
     def _is_spelt_out(self, row: Way) -> bool:
-        kind, name = row[0]
-        return len(row) == 1 and not kind and name in self._like and len(self._ways[name]) <= _MOST_INLINED
+        return len(row) == 1 and row[0] in self._like and len(self._ways[row[0]]) <= _MOST_INLINED
 
 
-def _joined(row: Way, inside: dict[Symbol, set[Symbol]]) -> Way:
+def _joined(row: Way, inside: dict[Code, set[Code]]) -> Way:
     """Leave out what adds nothing to a repetition beside it."""
-    kept: list[Symbol] = []
+    kept: list[Code] = []
     for symbol in row:
         while kept and symbol in inside and kept[-1] in inside[symbol]:
             kept.pop()
@@ -271,49 +292,43 @@ def _joined(row: Way, inside: dict[Symbol, set[Symbol]]) -> Way:
     return tuple(kept)
 
 
-def untangled(rules: list[Production]) -> list[Production]:
+def untangled(ways: Ways, codes: SymbolCodes) -> Ways:
     """Return rules of the same names for the same texts, without those that begin and end with their own name."""
-    distinct: dict[str, dict[Way, None]] = {}
-    for rule in rules:
-        distinct.setdefault(rule.origin, {})[rule.expansion] = None
-    by_origin: Ways = {origin: list(ways) for origin, ways in distinct.items()}
-    found: list[Production] = []
-    for origin, ways in by_origin.items():
-        found += _split(origin, _inlined(origin, ways, by_origin))
+    found: Ways = {}
+    for name, rows in ways.items():
+        _split(name, _inlined(name, rows, ways), codes, found)
     return found
 
 
-def _inlined(origin: str, ways: list[Way], by_origin: Ways) -> list[Way]:
-    """Put the rules of another name in its place where it stands alone and begins and ends with `origin`."""
+def _inlined(name: Code, rows: list[Way], ways: Ways) -> list[Way]:
+    """Put the rules of another name in its place where it stands alone and begins and ends with `name`."""
     found: list[Way] = []
-    me = (False, origin)
-    for way in ways:
-        inner = by_origin.get(way[0][1], []) if len(way) == 1 and not way[0][0] and way[0] != me else []
-        if len(inner) <= _MOST_INLINED and any(_is_operator(me, each) for each in inner):
+    for row in rows:
+        inner = ways.get(row[0], []) if len(row) == 1 and row[0] < 0 and row[0] != name else []
+        if len(inner) <= _MOST_INLINED and any(_is_operator(name, each) for each in inner):
             found += inner
         else:
-            found.append(way)
+            found.append(row)
     return list(dict.fromkeys(found))
 
 
-def _is_operator(me: Symbol, way: tuple[Symbol, ...]) -> bool:
-    return len(way) > 1 and way[0] == me and way[-1] == me
+def _is_operator(name: Code, row: Way) -> bool:
+    return len(row) > 1 and row[0] == name and row[-1] == name
 
 
-def _split(origin: str, ways: list[Way]) -> list[Production]:
-    me = (False, origin)
-    ways = [way for way in ways if way != (me,)]
-    operators = [way for way in ways if _is_operator(me, way)]
-    prefixes = [way for way in ways if len(way) > 1 and way[-1] == me and way[0] != me]
-    suffixes = [way for way in ways if len(way) > 1 and way[0] == me and way[-1] != me]
-    if not operators and not (prefixes and suffixes):
-        return [Production(origin, way) for way in ways]
-    around = {*operators, *prefixes, *suffixes}
-    others = [way for way in ways if way not in around]
-    operand, core = (False, f"{origin} operand"), (False, f"{origin} core")
-    found = [Production(origin, (*way[:-1], operand)) for way in operators]
-    found.append(Production(origin, (operand,)))
-    found += [Production(operand[1], (*way[:-1], operand)) for way in prefixes]
-    found.append(Production(operand[1], (core,)))
-    found += [Production(core[1], (core, *way[1:])) for way in suffixes]
-    return found + [Production(core[1], way) for way in others]
+def _split(name: Code, rows: list[Way], codes: SymbolCodes, found: Ways) -> None:
+    rows = [row for row in rows if row != (name,)]
+    begins = [row for row in rows if len(row) > 1 and row[0] == name]
+    ends = [row for row in rows if len(row) > 1 and row[-1] == name]
+    operators = [row for row in begins if row[-1] == name]
+    if not operators and not (begins and ends):
+        found[name] = rows
+        return
+    prefixes = [row for row in ends if row[0] != name]
+    suffixes = [row for row in begins if row[-1] != name]
+    around = {*begins, *ends}
+    others = [row for row in rows if row not in around]
+    operand, core = (codes.of((False, f"{codes.name(name)} {part}")) for part in ("operand", "core"))
+    found[name] = [*[(*row[:-1], operand) for row in operators], (operand,)]
+    found[operand] = [*[(*row[:-1], operand) for row in prefixes], (core,)]
+    found[core] = [*[(core, *row[1:]) for row in suffixes], *others]

@@ -19,13 +19,12 @@ from sluicegate.grammar.parsing.rewriting.subsets import (
     add_network,
     group_alike,
 )
+from sluicegate.grammar.parsing.rules import Code
 from sluicegate.grammar.token_ids import I32
 
 MOST_STATES = 400
 _MOST_STEPS = 4_000_000
 _STEPS_A_CHARGE = 200
-Code = int
-"""Number of a symbol; names of rules are negative."""
 Flags = npt.NDArray[np.bool_]
 
 
@@ -126,12 +125,14 @@ class NondeterministicNetwork:
     """An automaton in which a symbol, or none, leads to several states.
 
     `edges`: (source, symbol or `SKIP`, target); `copies`: (number of a network, the first state of its copy, the state
-    behind it); `size`: how many states there are."""
+    behind it); `loops`: the state behind what repeats, by the state before it and its name; `size`: how many states
+    there are."""
 
     def __init__(self) -> None:
         self.size = 0
         self.edges: list[tuple[int, int, int]] = []
         self.copies: list[tuple[int, int, int]] = []
+        self.loops: dict[tuple[int, Code], int] = {}
         self._steps: dict[tuple[int, Code, bool], int] = {}
 
     def state(self) -> int:

@@ -10,63 +10,34 @@ The networks are written as rules again, by number: `s: a t` for an edge, `s:` w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.components import components
 from sluicegate.grammar.parsing.rewriting.automaton import (
-    Code,
     JoinedNetworks,
     Network,
     NetworkPool,
     NondeterministicNetwork,
     TooManyStates,
 )
-from sluicegate.grammar.parsing.rules import NumberedRules, Production, Symbol, productive, useful_rules
+from sluicegate.grammar.parsing.rules import Code, NumberedRules, SymbolCodes, Way, Ways
 from sluicegate.grammar.token_ids import I32, NO_IDS
 
 _MOST_COPIED = 40
 """Most states of a network that is copied into networks of another kind of text; larger ones are called."""
 
-Way = tuple[Code, ...]
 
-
-def as_networks(rules: list[Production], start: str, terminals: Sequence[str]) -> NumberedRules:
-    """Return rules in which `start`, which derives some text, has the same texts."""
-    codes = _Codes()
-    ways: dict[Code, list[Way]] = {}
-    for rule in useful_rules(rules, productive(rules)):
-        ways.setdefault(codes.of((False, rule.origin)), []).append(tuple([codes.of(each) for each in rule.expansion]))
-    networks = _Networks(ways, codes.of((False, start)))
-    return networks.rules(codes, terminals)
-
-
-class _Codes:
-    """Symbols by number: comparing and finding those takes most of the time."""
-
-    def __init__(self) -> None:
-        self._codes: dict[Symbol, Code] = {}
-        self._symbols: list[Symbol] = []
-
-    def of(self, symbol: Symbol) -> Code:
-        code = self._codes.get(symbol)
-        if code is None:
-            number = len(self._symbols)
-            self._symbols.append(symbol)
-            code = self._codes[symbol] = number if symbol[0] else ~number
-        return code
-
-    def name(self, code: Code) -> str:
-        return self._symbols[code if code >= 0 else ~code][1]
-
-    def __len__(self) -> int:
-        return len(self._symbols)
+def as_networks(ways: Ways, start: Code, codes: SymbolCodes, terminals: Sequence[str]) -> NumberedRules:
+    """Return rules in which `start` has the same texts. Every name of `ways` can be finished."""
+    return _Networks(ways, start).rules(codes, terminals)
 
 
 class _Networks:
-    def __init__(self, ways: dict[Code, list[Way]], start: Code) -> None:
+    def __init__(self, ways: Ways, start: Code) -> None:
         self._ways = ways
         self._start = start
         self._pool = NetworkPool()
@@ -74,10 +45,15 @@ class _Networks:
         self._bare: set[Code] = set()
         """Names whose rules stay unchanged, because their automata would be too large."""
         self._kind: dict[Code, int] = {}
+        self._loops: dict[Code, _Loop] = {}
         for number, kind in enumerate(_groups(list(ways), {name: _names(each) for name, each in ways.items()})):
             self._kind.update(dict.fromkeys(kind, number))
             for group in _groups(kind, {name: self._edges(name) for name in kind}):
-                self._make(group)
+                loop = self._loop_of(group)
+                if loop is None:
+                    self._make(group)
+                else:
+                    self._loops[group[0]] = loop
 
     def _edges(self, name: Code) -> list[Code]:
         """Return the names of the same kind that texts of `name` begin or end with."""
@@ -137,24 +113,59 @@ class _Networks:
     ) -> None:
         first = 0 if body == way[: len(body)] else 1
         for place, symbol in enumerate(body, first):
-            network = None  # a terminal, or a call
+            copied = None  # a terminal, or a call
             if symbol < 0 and symbol not in members:
-                network = self._copied(name, symbol, place in (0, len(way) - 1), most_copied)
-            source = sketch.behind(source, symbol, network)
+                copied = self._copied(name, symbol, place in (0, len(way) - 1), most_copied)
+            if isinstance(copied, _Loop):
+                source = self._spell_loop(sketch, symbol, copied, source)
+            else:
+                source = sketch.behind(source, symbol, copied)
         sketch.skip(source, target)
 
-    def _copied(self, name: Code, symbol: Code, at_edge: bool, most_copied: int) -> Network | None:
-        """Return the network that stands in the place of `symbol`, another name; None for a call."""
-        network = self._networks.get(symbol)
-        if network is None or most_copied < 0:
+    def _spell_loop(self, sketch: NondeterministicNetwork, name: Code, loop: _Loop, source: int) -> int:
+        """Sketch a loop from `source`, and return the state behind it."""
+        known = sketch.loops.get((source, name))
+        if known is not None:
+            return known
+        begin, end = sketch.state(), sketch.state()
+        sketch.loops[source, name] = end
+        sketch.skip(source, begin)
+        sketch.skip(end, begin)
+        for body in loop.bodies:
+            self._spell(sketch, name, body, body, begin, end, _MOST_COPIED, {name})
+        return end
+
+    def _copied(self, name: Code, symbol: Code, at_edge: bool, most_copied: int) -> Network | _Loop | None:
+        """Return the network, or the loop, that stands in the place of `symbol`, another name; None for a call."""
+        copied: Network | _Loop | None = self._networks.get(symbol) or self._loops.get(symbol)
+        if copied is None or most_copied < 0:
             return None
         if self._is_like(name, symbol):
-            return network if at_edge else None
-        return network if network.size <= most_copied else None
+            return copied if at_edge else None
+        return copied if copied.size <= most_copied else None
+
+    # --- loops --------------------------------------------------------------------------------------------------------
+
+    def _loop_of(self, group: list[Code]) -> _Loop | None:
+        """Return the loop that a name is, `n: x | n x` or the same from the right, if it is small: it is sketched where
+        it stands, and needs no network of its own."""
+        name, rows = group[0], self._ways[group[0]]
+        bodies = [row for row in rows if name not in row]
+        if len(group) > 1 or len(rows) != 2 * len(bodies) or not all(bodies):
+            return None
+        known = set(rows)
+        if not (all((name, *row) in known for row in bodies) or all((*row, name) in known for row in bodies)):
+            return None
+        size = 0
+        for row in bodies:
+            for place, symbol in enumerate(row):
+                copied = self._copied(name, symbol, place in (0, len(row) - 1), _MOST_COPIED) if symbol < 0 else None
+                size += 1 if copied is None else copied.size
+        return _Loop(bodies, size + 2) if size < _MOST_COPIED - 1 else None
 
     # --- as rules -----------------------------------------------------------------------------------------------------
 
-    def rules(self, codes: _Codes, terminals: Sequence[str]) -> NumberedRules:
+    def rules(self, codes: SymbolCodes, terminals: Sequence[str]) -> NumberedRules:
         """Return the rules of all networks that a text can call, states that go on alike being one."""
         called = self._called()
         networks = {name: self._networks[name] for name in called if name in self._networks}
@@ -184,11 +195,21 @@ class _Networks:
         pending = [self._start]
         while pending:
             name = pending.pop()
+            if name in self._loops:
+                del self._loops[name]
+                self._make([name])
             for other in self._pool.calls(self._networks[name]) if name in self._networks else _names(self._ways[name]):
                 if other not in called:
                     called[other] = None
                     pending.append(other)
         return list(called)
+
+
+class _Loop(NamedTuple):
+    """A name that repeats one of `bodies`. `size`: most states of its sketch."""
+
+    bodies: list[Way]
+    size: int
 
 
 def _rules(joined: JoinedNetworks, numbers: I32, names: int) -> tuple[I32, I32, I32]:
@@ -213,7 +234,7 @@ def _names(ways: Iterable[Way]) -> list[Code]:
     return list(dict.fromkeys(symbol for way in ways for symbol in way if symbol < 0))
 
 
-def _groups(names: list[Code], edges: dict[Code, list[Code]]) -> list[list[Code]]:
+def _groups(names: list[Code], edges: Mapping[Code, list[Code]]) -> list[list[Code]]:
     """Return names that lead to each other, each group behind those that it leads to."""
     place = {name: number for number, name in enumerate(names)}
     rows = [[place[other] for other in edges[name] if other in place] for name in names]

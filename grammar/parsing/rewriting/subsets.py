@@ -33,7 +33,7 @@ def by_source(sources, symbols, size, skips):  # type: ignore[no-untyped-def]
     return begins, order
 
 
-@kernel(python=True)
+@kernel(python=True, inline="always")
 def longer(array, size):  # type: ignore[no-untyped-def]
     """Return `array` with room for `size` numbers and more."""
     if size <= array.size:
@@ -43,7 +43,7 @@ def longer(array, size):  # type: ignore[no-untyped-def]
     return found
 
 
-@kernel(python=True)
+@kernel(python=True, inline="always")
 def put_in_order(numbers, count):  # type: ignore[no-untyped-def]
     """Sort the first `count` numbers in place. Most sets are so small that the general sort takes several times as
     long."""
@@ -59,7 +59,7 @@ def put_in_order(numbers, count):  # type: ignore[no-untyped-def]
         numbers[place] = number
 
 
-@kernel(python=True)
+@kernel(python=True, inline="always")
 def number_of(found, count, pool, lows, n_sets, slots):  # type: ignore[no-untyped-def]
     """Return the number of the set `found[:count]`, which is sorted, and the slot where a new one belongs."""
     digest = np.int64(count)
@@ -107,40 +107,63 @@ def determinised(sources, symbols, targets, size, start, final, most_states, mos
     out_begins = np.zeros(most_states + 2, np.int32)
     out_symbols = np.empty(256, np.int32)
     out_targets = np.empty(256, np.int32)
-    keys = np.empty(64, np.int64)
+    lowest = np.int64(0)
+    highest = np.int64(0)
+    for e in range(symbols.size):
+        if symbols[e] != SKIP:
+            lowest = min(lowest, np.int64(symbols[e]))
+            highest = max(highest, np.int64(symbols[e]))
+    heads = np.full(highest - lowest + 1, -1, np.int32)  # by symbol: the last of the places it leads to, see `nexts`
+    read = np.empty(highest - lowest + 1, np.int32)
+    keys = np.empty(symbols.size + 1, np.int32)
+    nexts = np.empty(symbols.size + 1, np.int32)
     n_sets = 0
     n_edges = 0
     steps = np.int64(0)
-    group = np.empty(1, np.int32)
-    group[0] = start
+    behind = np.full(size, -1, np.int32)  # by state: the number of the set that it alone leads to
     state = -1
     while True:
         if state >= 0:
             low, high = lows[state], lows[state + 1]
             n_keys = 0
-            for k in range(low, high):
-                n_keys += begins[pool[k] + 1] - begins[pool[k]]
-            if n_keys > keys.size:
-                keys = np.empty(2 * n_keys, np.int64)
-            n_keys = 0
+            n_read = 0
             for k in range(low, high):
                 for e in range(begins[pool[k]], begins[pool[k] + 1]):
                     edge = order[e]
-                    keys[n_keys] = (np.int64(symbols[edge]) << 32) + np.int64(targets[edge])
+                    place = symbols[edge] - lowest
+                    keys[n_keys] = targets[edge]
+                    nexts[n_keys] = heads[place]
+                    if heads[place] < 0:
+                        read[n_read] = place
+                        n_read += 1
+                    heads[place] = n_keys
                     n_keys += 1
             steps += n_keys
-            put_in_order(keys, n_keys)
+            put_in_order(read, n_read)
+            if n_edges + n_read > out_symbols.size:
+                out_symbols = longer(out_symbols, n_edges + n_read)
+                out_targets = longer(out_targets, n_edges + n_read)
         else:
-            n_keys = 1
+            n_read = 1
+            read[0] = 0
+            heads[0] = 0
             keys[0] = start
-        k = 0
-        while k < n_keys:
-            symbol = keys[k] >> 32
+            nexts[0] = -1
+        for r in range(n_read):
+            symbol = read[r] + lowest
+            k = heads[read[r]]
+            heads[read[r]] = -1
+            only = keys[k] if nexts[k] < 0 else np.int32(-1)
+            if only >= 0 and behind[only] >= 0:
+                out_symbols[n_edges] = symbol
+                out_targets[n_edges] = behind[only]
+                n_edges += 1
+                continue
             stamp += 1
             count = 0
-            while k < n_keys and keys[k] >> 32 == symbol:
-                target = keys[k] & 0xFFFFFFFF
-                k += 1
+            while k >= 0:
+                target = keys[k]
+                k = nexts[k]
                 if stamps[target] == stamp:
                     continue
                 stamps[target] = stamp
@@ -170,9 +193,9 @@ def determinised(sources, symbols, targets, size, start, final, most_states, mos
                 lows[n_sets + 1] = lows[n_sets] + count
                 slots[slot] = n_sets + 1
                 n_sets += 1
+            if only >= 0:
+                behind[only] = number
             if state >= 0:
-                out_symbols = longer(out_symbols, n_edges + 1)
-                out_targets = longer(out_targets, n_edges + 1)
                 out_symbols[n_edges] = symbol
                 out_targets[n_edges] = number
                 n_edges += 1
