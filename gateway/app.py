@@ -23,6 +23,7 @@ from sluicegate.gateway.api.door import EarlyRefusals, error_forms
 from sluicegate.gateway.api.front_page import add_front_page
 from sluicegate.gateway.api.openapi.document import describe
 from sluicegate.gateway.api.routes import api_routes
+from sluicegate.gateway.api.socket import add_no_socket_route
 from sluicegate.gateway.compose import compose
 from sluicegate.gateway.http.api_key import api_key_of
 from sluicegate.gateway.http.errors import add_error_handlers
@@ -84,7 +85,7 @@ def create_app(
         telemetry={"tracing": False, "metrics": False, "logs": False},  # ours say more, for less
     )
     forms = error_forms(dialects)
-    routes = api_routes(built, dialects)
+    routes = api_routes(built, dialects, forms)
     # As they are: `include_router` has FastAPI read all signatures once more, at the first request, which would wait
     # for it, with the process's warnings turned off meanwhile, which two applications in one process do not survive.
     app.router.routes.extend([*routes.routes, *admin_routes(built).routes])
@@ -92,6 +93,7 @@ def create_app(
     describe(app, dialects, forms)
     add_docs_page(app, built)
     add_front_page(app, built)
+    add_no_socket_route(app.router, forms)
     door = app.state.door = EarlyRefusals(built, dialects)
     outer: ASGIApp = DirectRoutes(app.routed, endpoints_of(routes, dialects), forms, door.let_in)
     outer = KeyGate(outer, built.accounts, forms)

@@ -21,6 +21,7 @@ from sluicegate.gateway.api.offline import BatchLineRunner
 from sluicegate.gateway.database import DatabaseUnavailable
 from sluicegate.gateway.rails.guard_model import bind_guards
 from sluicegate.gateway.rails.sameness import bind_sameness
+from sluicegate.gateway.rails.stage_calls import answered, contained
 from sluicegate.gateway.rails.states import check_probes
 from sluicegate.gateway.request.stages import Stages
 from sluicegate.gateway.retrieval.reranker import ServedReranker
@@ -148,7 +149,7 @@ async def _start_stages(runtime: Runtime) -> None:
             runtime.progress.state = f"starting {slot} {name}"
             runtime.progress.detail = stage.starting if isinstance(stage, StartReporter) else str
             if isinstance(stage, Lifecycle):
-                await stage.start()
+                await contained(stage.start, "start()")
             if isinstance(stage, StatsReporter):
                 runtime.metrics.watch(stage.stats, _prefix(slot, name, first=number == 0))
     runtime.progress.detail = str
@@ -180,7 +181,7 @@ def _prefix(slot: str, name: str, *, first: bool) -> str:
 async def _closed(slot: str, name: str, stage: Lifecycle) -> None:
     """Close one stage. A failure is logged, so that the other stages are still closed."""
     try:
-        await stage.close()
+        await answered(stage, stage.close, "close()")
     except Exception:
         log.exception("stage %s of slot %s did not close", name, slot)
 

@@ -22,6 +22,7 @@ from types import ModuleType
 from sluicegate.gateway.accounts import Accounts
 from sluicegate.gateway.rails.guard_model import bind_guards
 from sluicegate.gateway.rails.health import RailHealth
+from sluicegate.gateway.rails.stage_calls import answered
 from sluicegate.gateway.rails.states import check_probes
 from sluicegate.gateway.request.pipeline import Pipeline
 from sluicegate.gateway.settings import Settings
@@ -31,6 +32,8 @@ from sluicegate.plugins.registry import GROUP
 
 log = logging.getLogger("sluicegate.reload")
 SLOTS: tuple[SlotName, ...] = ("admit", "screen", "moderate")
+LONGEST_START_S = 600.0
+"""Time limit of one plug-in's `start`: meanwhile nobody else can reload."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,16 +134,15 @@ def _forget_plugins() -> dict[str, ModuleType]:
 
 
 async def _start(built: Built) -> None:
-    started: list[Lifecycle] = []
+    started: Built = {}
     try:
-        for stages in built.values():
-            for _, stage in stages:
+        for slot, stages in built.items():
+            for name, stage in stages:
                 if isinstance(stage, Lifecycle):
-                    await stage.start()
-                    started.append(stage)
+                    await answered(stage, stage.start, "start()", limit_s=LONGEST_START_S)
+                    started.setdefault(slot, []).append((name, stage))
     except BaseException:
-        for stage in started:
-            await stage.close()
+        await _close(RailHealth(), started)
         raise
 
 
@@ -151,6 +153,6 @@ async def _close(health: RailHealth, built: Built) -> None:
         for name, stage in stages:
             if isinstance(stage, Lifecycle):
                 try:
-                    await stage.close()
+                    await answered(stage, stage.close, "close()")
                 except Exception:
-                    log.exception("the old stage %s of slot %s did not close", name, slot)
+                    log.exception("stage %s of slot %s did not close", name, slot)

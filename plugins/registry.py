@@ -5,6 +5,7 @@ Installed is not enabled: discovery fills the registry, configuration selects th
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
@@ -24,6 +25,8 @@ from sluicegate.plugins.contract.verdicts import RailProperties
 from sluicegate.plugins.errors import ConfigurationError, PluginError
 
 GROUP = "sluicegate.plugins"
+ENDINGS = (SystemExit, GeneratorExit, CancelledError)
+"""What a plug-in may raise that would end the gateway, or the task in which it is loaded."""
 METHODS: Mapping[SlotName, Mapping[str, tuple[str, ...]]] = {
     "admit": {"admit": ("request", "caller")},
     "screen": {"screen": ("request", "caller")},
@@ -83,7 +86,7 @@ class Registry:
         except PluginError:
             self._stages = before
             raise
-        except (Exception, SystemExit) as error:
+        except (Exception, *ENDINGS) as error:
             self._stages = before
             raise PluginError(f"{source}: register() failed with {type(error).__name__}: {error}") from error
         finally:
@@ -108,7 +111,7 @@ class Registry:
             raise
         except (TypeError, ValueError) as error:
             raise ConfigurationError(f"settings of stage {name!r} (slot {slot!r}) are wrong: {error}") from error
-        except Exception as error:
+        except (Exception, *ENDINGS) as error:
             raise PluginError(
                 f"{found.source}: the factory of stage {name!r} (slot {slot!r}) failed with "
                 f"{type(error).__name__}: {error}; mend the plug-in or take the stage out of [pipeline]"
@@ -175,7 +178,7 @@ def _check_optional(found: Registered, stage: object) -> None:
 def _load(entry: EntryPoint) -> Callable[[Registry], None]:
     try:
         register = entry.load()
-    except (Exception, SystemExit) as error:  # a module that calls sys.exit() must not end the gateway
+    except (Exception, *ENDINGS) as error:  # a module that calls sys.exit() must not end the gateway
         raise PluginError(f"{entry.name}: cannot be imported ({type(error).__name__}: {error})") from error
     if not callable(register):
         raise PluginError(f"{entry.name}: the entry point must name a function register(registry), found {register!r}")

@@ -17,6 +17,7 @@ from sluicegate.engine.attention.recurrent_layers import serve_recurrent
 from sluicegate.engine.attention.shared_layers import serve_shared_attention
 from sluicegate.engine.checkpoints.fitting import refuse_damaged, refuse_missing_files, refuse_unfitting
 from sluicegate.engine.checkpoints.generation_config import generation_config_of
+from sluicegate.engine.checkpoints.gguf.fields import refuse_mistyped
 from sluicegate.engine.checkpoints.gguf.files import (
     GgufFile,
     places_of,
@@ -25,6 +26,7 @@ from sluicegate.engine.checkpoints.gguf.files import (
     scale_positions,
     size_experts,
 )
+from sluicegate.engine.checkpoints.gguf.header import refuse_malformed_header
 from sluicegate.engine.checkpoints.gguf.metadata import heed_fields, refuse_misplaced, refuse_strange_ids
 from sluicegate.engine.checkpoints.gguf.tensors import gguf_tensors
 from sluicegate.engine.checkpoints.guard_heads import is_token_guard
@@ -105,15 +107,18 @@ def read_pretrained(
         said = {} if more else config_fields(place)
         if said:
             refuse_strange_values(said, where)
+        file = GgufFile(Path(where), where) if where.endswith(".gguf") else None
+        if file is not None:
+            refuse_malformed_header(file.path, where)
+            refuse_misplaced(file)
+            refuse_mistyped(file)
+            refuse_strange_ids(file)
         config = config_of(place, **more)
         refuse_config(config, where)
         refuse_positions(config.get_text_config(decoder=True), where)
         if shard is not None:
             _refuse_unsharded(config, where, shard.size)
-        file = GgufFile(Path(where), where) if where.endswith(".gguf") else None
         if file is not None:
-            refuse_misplaced(file)
-            refuse_strange_ids(file)
             scale_positions(config, file)
             refuse_positions(config.get_text_config(decoder=True), where)
             size_experts(config, file)
@@ -166,8 +171,8 @@ def read_pretrained(
             raise named from error
         if where.endswith(".gguf"):
             raise ModelLoadError(
-                f"{where!r} is no GGUF file that can be read: {first_line(error)}. It is damaged, or was not wholly "
-                "fetched; fetch it anew"
+                f"{where!r}: no model can be made of what this GGUF file says ({' '.join(str(error).split())[:200]}). "
+                "Name the checkpoint that it was made of, or convert it anew"
             ) from error
         raise ModelLoadError(
             f"{where!r} could not be loaded ({type(error).__name__}: {error}); "

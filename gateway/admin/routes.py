@@ -23,6 +23,7 @@ from sluicegate.gateway.admin.review import SCOPE as REVIEW
 from sluicegate.gateway.admin.review import add_review_routes
 from sluicegate.gateway.admin.rollouts import add_rollout_routes
 from sluicegate.gateway.admin.usage import add_usage_routes
+from sluicegate.gateway.api.body.model_route import bounded
 from sluicegate.gateway.http.api_key import api_key_of
 from sluicegate.gateway.http.guard import operator_of
 from sluicegate.gateway.runtime import Runtime
@@ -53,7 +54,7 @@ def _guarded(runtime: Runtime) -> type[APIRoute]:
 
     class Guarded(APIRoute):
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-            handle = super().get_route_handler()
+            handle = bounded(runtime.reader, self, super().get_route_handler())
             if not self.path.startswith(("/admin/", "/v1/")):  # the console's page is anybody's
                 return handle
 

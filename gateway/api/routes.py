@@ -7,6 +7,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
+from sluicegate.gateway.api.body.model_route import reads_with
 from sluicegate.gateway.api.dialect import Dialect, TextDialect
 from sluicegate.gateway.api.endpoints.batches import add_batches_routes
 from sluicegate.gateway.api.endpoints.false_positives import add_false_positive_routes
@@ -19,13 +20,14 @@ from sluicegate.gateway.api.endpoints.rerank import add_rerank_routes
 from sluicegate.gateway.api.endpoints.reviews import add_review_routes
 from sluicegate.gateway.api.endpoints.tokens import add_token_routes
 from sluicegate.gateway.api.socket import add_socket_route
+from sluicegate.gateway.http.errors import ErrorForms
 from sluicegate.gateway.runtime import Runtime
 
 
-def api_routes(runtime: Runtime, dialects: Sequence[Dialect]) -> APIRouter:
-    router = APIRouter()
+def api_routes(runtime: Runtime, dialects: Sequence[Dialect], forms: ErrorForms) -> APIRouter:
+    router = APIRouter(route_class=reads_with(runtime.reader))
     for dialect in dialects:
-        _add_dialect(router, runtime, dialect)
+        _add_dialect(router, runtime, dialect, forms)
     add_batches_routes(router, runtime, dialects)
     for add in (
         add_files_routes,
@@ -42,7 +44,7 @@ def api_routes(runtime: Runtime, dialects: Sequence[Dialect]) -> APIRouter:
     return router
 
 
-def _add_dialect(router: APIRouter, runtime: Runtime, dialect: Dialect) -> None:
+def _add_dialect(router: APIRouter, runtime: Runtime, dialect: Dialect, forms: ErrorForms) -> None:
     async def create(request: Request) -> Any:
         return await dialect.respond(runtime, request)
 
@@ -50,4 +52,4 @@ def _add_dialect(router: APIRouter, runtime: Runtime, dialect: Dialect) -> None:
     if dialect.add_routes is not None:
         dialect.add_routes(router, runtime)
     if isinstance(dialect, TextDialect) and dialect.over_socket:
-        add_socket_route(router, runtime, dialect)
+        add_socket_route(router, runtime, dialect, forms)

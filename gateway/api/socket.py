@@ -17,13 +17,14 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import orjson
-from fastapi import APIRouter, Response, WebSocket, WebSocketDisconnect
+from fastapi import APIRouter, WebSocket, WebSocketDisconnect
+from starlette.routing import WebSocketRoute
 
 from sluicegate.gateway.api.body.parsing import InWordsOf, Parsed, Tree
 from sluicegate.gateway.api.delivery import frames_of
 from sluicegate.gateway.api.dialect import TextDialect
 from sluicegate.gateway.http.api_key import api_key_of
-from sluicegate.gateway.http.errors import error_status
+from sluicegate.gateway.http.errors import ErrorForms
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.telemetry import parent_context
 from sluicegate.plugins import GenerationFailed, RequestError, SluicegateError
@@ -40,13 +41,26 @@ def _not_text() -> RequestError:
     return RequestError("a message must be text, found a binary one", code="invalid_json")
 
 
-def add_socket_route(router: APIRouter, runtime: Runtime, dialect: TextDialect[Any]) -> None:
+def add_no_socket_route(router: APIRouter, forms: ErrorForms) -> None:
+    """Refuse the WebSockets of all other paths; to be added last."""
+
+    @router.websocket("/{path:path}")
+    async def refuse(socket: WebSocket) -> None:
+        served = [route.path for route in socket.app.routes if isinstance(route, WebSocketRoute)][:-1]
+        path = socket.scope["path"]
+        found = f"WebSocket {path[:200]}: Not Found; WebSockets are served at {', '.join(served) or 'no path'}"
+        error = RequestError(found, code="unknown_url")
+        error.status = 404
+        await forms.refuse(error, socket.scope, socket.receive, socket.send)
+
+
+def add_socket_route(router: APIRouter, runtime: Runtime, dialect: TextDialect[Any], forms: ErrorForms) -> None:
     @router.websocket(f"{dialect.path}/ws")
     async def serve(socket: WebSocket) -> None:
         try:
             runtime.identify(api_key_of(socket))
         except RequestError as error:
-            await socket.send_denial_response(Response(dialect.errors.body(error), error_status(error)))
+            await forms.refuse(error, socket.scope, socket.receive, socket.send)
             return
         await socket.accept()
         await Conversation(runtime, dialect, socket).run()

@@ -15,6 +15,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope, Send
 
 from sluicegate.gateway.http.disconnects import ClientDisconnected
 from sluicegate.gateway.http.foreign_paths import hint_at, nearly
@@ -82,6 +83,14 @@ class ErrorForms:
     def answer(self, request: Request, error: SluicegateError) -> Response:
         body = self.of(request.scope["path"]).body(error)
         return Response(body, error_status(error), error_headers(error), JSON)
+
+    async def refuse(self, error: SluicegateError, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or the handshake of a WebSocket, with `error`."""
+        if scope["type"] == "websocket" and "websocket.http.response" not in (scope.get("extensions") or {}):
+            await send({"type": "websocket.close", "code": 1008, "reason": error.code})
+            return
+        body = self.of(scope["path"]).body(error)
+        await Response(body, error_status(error), error_headers(error), JSON)(scope, receive, send)
 
     def unexpected(self, request: Request, error: Exception) -> Response:
         """Return the answer to a request on which something failed that is no error of ours, and log that."""

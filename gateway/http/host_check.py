@@ -11,12 +11,10 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from fastapi.responses import Response
-from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sluicegate.gateway.http.authority import TARGET, Authority, Origin, authority_of, origin_of
-from sluicegate.gateway.http.errors import JSON, ErrorForms, error_body, error_status
+from sluicegate.gateway.http.errors import ErrorForms
 from sluicegate.gateway.settings import ServerSettings
 from sluicegate.plugins import ConfigurationError, PermissionDenied, RequestError, UnsupportedMediaType
 
@@ -58,17 +56,9 @@ class HostCheck:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket") and (error := self._complaint(scope)) is not None:
-            await self._refuse(error, scope, receive, send)
+            await self._forms.refuse(error, scope, receive, send)
             return
         await self._app(scope, receive, send)
-
-    async def _refuse(self, error: RequestError, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            await self._forms.answer(Request(scope), error)(scope, receive, send)
-        elif "websocket.http.response" in (scope.get("extensions") or {}):
-            await Response(error_body(error), error_status(error), media_type=JSON)(scope, receive, send)
-        else:
-            await send({"type": "websocket.close", "code": 1008, "reason": error.code})
 
     def _complaint(self, scope: Scope) -> RequestError | None:
         keyed = self._keyed()

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from functools import partial
 from operator import attrgetter
 
-from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sluicegate.gateway.accounts.accounts import Accounts
@@ -18,7 +17,7 @@ from sluicegate.gateway.http.api_key import key_in_scope
 from sluicegate.gateway.http.errors import ErrorForms
 from sluicegate.gateway.http.guard import allowed, route_refused
 from sluicegate.gateway.http.middleware import RawHeaders, add_headers
-from sluicegate.plugins import AuthenticationError, BooksUnavailable, Caller, PermissionDenied, RequestError
+from sluicegate.plugins import AuthenticationError, BooksUnavailable, Caller, RequestError
 
 _NAMES = tuple(
     tuple(b"x-ratelimit-%s-%s" % (said, what) for said in (b"limit", b"remaining", b"reset"))
@@ -43,13 +42,13 @@ class KeyGate:
             return
         caller = self._caller(scope)
         if caller is not None and caller.routes is not None and not allowed(scope["path"], caller.routes):
-            await self._refuse(route_refused(scope["path"], caller), scope, receive, send)
+            await self._forms.refuse(route_refused(scope["path"], caller), scope, receive, send)
             return
         headers = dict(scope["headers"])
         try:
             mark = MARK.set(mark_of_headers(headers))
         except RequestError as error:
-            await self._refuse(error, scope, receive, send)
+            await self._forms.refuse(error, scope, receive, send)
             return
         token = FEATURE.set(headers.get(HEADER, b"").decode("latin-1"))
         if caller is not None and scope["type"] == "http" and self._accounts.meters.of(caller):
@@ -59,14 +58,6 @@ class KeyGate:
         finally:
             FEATURE.reset(token)
             MARK.reset(mark)
-
-    async def _refuse(self, error: RequestError, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "websocket":
-            reason = "this key may not call this route" if isinstance(error, PermissionDenied) else error.code
-            await send({"type": "websocket.close", "code": 1008, "reason": reason})
-            return
-        answer = self._forms.answer(Request(scope), error)
-        await answer(scope, receive, send)
 
     def _caller(self, scope: Scope) -> Caller | None:
         return known_caller(self._accounts, key_in_scope(scope))

@@ -11,10 +11,11 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
-from sluicegate.gateway.rails.time_limit import ResumedCoroutine, contained, within
+from sluicegate.gateway.rails.stage_calls import ResumedCoroutine, within
 from sluicegate.plugins import AwaitedSession, Channel, Piece, Verdict
 from sluicegate.safety import JudgeSession, RailPolicy, Released, check_verdict, decoded_escape
 
@@ -62,9 +63,11 @@ class ActiveJudge:
         """Ask the judge about the next `text`; None means that the text is whole. `fed` counts the characters so far.
         Raises `TimeoutError`, `BadVerdict`, or what the judge raises."""
         began = perf_counter()
-        call = self.session.close() if text is None else self.session.feed(text)
+        call = self.session.close if text is None else partial(self.session.feed, text)
         try:
-            verdict = await (_in_time if self.is_ours else _contained_in_time)(self.budget_s, call)
+            verdict = await (
+                _in_time(self.budget_s, call()) if self.is_ours else within(self.budget_s, call, "the judge")
+            )
         finally:
             self.seconds += perf_counter() - began
         check_verdict(verdict, self.clear_to, fed, closing=text is None, redacts=False)
@@ -84,10 +87,6 @@ async def _in_time(budget_s: float, call: Coroutine[Any, Any, Verdict]) -> Verdi
         return verdict
     async with asyncio.timeout(budget_s):
         return await ResumedCoroutine(call, awaited)
-
-
-async def _contained_in_time(budget_s: float, call: Coroutine[Any, Any, Verdict]) -> Verdict:
-    return await within(budget_s, contained(lambda: call, "the judge"))
 
 
 async def _answers(asked: Sequence[Coroutine[Any, Any, Verdict]]) -> list[Verdict | BaseException]:

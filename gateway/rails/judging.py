@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sluicegate.gateway.rails.judged_text import PART, ActiveJudge, JudgedText, ReadableJson, Step, TextVerdict
+from sluicegate.gateway.rails.stage_calls import LONGEST_S
 from sluicegate.gateway.rails.states import reads_states
 from sluicegate.gateway.rails.text_windows import read_as
 from sluicegate.plugins import (
@@ -31,11 +32,9 @@ from sluicegate.plugins import (
     offers,
     properties_of,
 )
-from sluicegate.safety import JudgeRail, Released, WindowLimits
+from sluicegate.safety import RAIL_FAILURES, JudgeRail, Released, WindowLimits
 
 log = logging.getLogger("sluicegate.rails")
-LONGEST_S = 60.0
-"""Time limit of one judgement where neither the operator nor the rail sets one."""
 Key = tuple[Channel, int]
 
 
@@ -208,12 +207,12 @@ def _session(
     """Open a session. One that cannot be made fails where it is first asked."""
     try:
         return rail.follow(request, caller, channel, terms)
-    except Exception as error:
+    except RAIL_FAILURES as error:
         return _FailedSession(error)
 
 
 class _FailedSession:
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: BaseException) -> None:
         self._error = error
 
     async def feed(self, text: str) -> Verdict:

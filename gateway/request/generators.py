@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from sluicegate.gateway.rails.stage_calls import is_ours
+from sluicegate.gateway.request.plugin_generation import PluginGeneration, in_time
 from sluicegate.plugins import (
     Capacity,
     CapacityReporter,
@@ -30,6 +33,15 @@ from sluicegate.plugins import (
 )
 
 
+async def generation_of(name: str, generator: Generator, job: Job) -> Generation:
+    """Return the generation that the generator `name` makes for `job`; a plug-in's is contained. Raises what
+    `generate` raises, and `StageMisbehaved` for what is no generation."""
+    if is_ours(generator):
+        return await generator.generate(job)
+    made = await in_time(job.deadline_s, partial(generator.generate, job), "generate()", name)
+    return PluginGeneration(name, made, job)
+
+
 class Generators:
     """A `Generator` over `parts`; a model belongs to the first part that serves it. Optional Protocols are delegated to
     that part."""
@@ -46,13 +58,16 @@ class Generators:
         return found
 
     async def generate(self, job: Job) -> Generation:
-        return await self.part_of(job.model).generate(job)
+        return await generation_of(*self._named_part_of(job.model), job)
 
     def part_of(self, model: str) -> Generator:
         """Return the generator that serves `model`. Raises `NotFound`."""
-        for _, part in self._parts:
+        return self._named_part_of(model)[1]
+
+    def _named_part_of(self, model: str) -> tuple[str, Generator]:
+        for name, part in self._parts:
             if model in part.models:
-                return part
+                return name, part
         raise NotFound(f"there is no model {model!r} here; served: {', '.join(sorted(self.models))}", param="model")
 
     def stats(self) -> Mapping[str, float]:

@@ -13,10 +13,11 @@ import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from sluicegate.gateway.prompts.documents import named
-from sluicegate.gateway.rails.time_limit import within
+from sluicegate.gateway.rails.stage_calls import reason_of, within
 from sluicegate.gateway.request.context import Exchange, Safety
 from sluicegate.gateway.request.guarding.screening import Screening
 from sluicegate.gateway.request.tracing.timing import TimedStage
@@ -112,10 +113,11 @@ async def _of_one(exchange: Exchange, name: str, stage: Retriever, asked: Reques
     settings = exchange.stages.retrieval
     with TimedStage(exchange, "retrieve", name) as note:
         try:
-            found = _checked(await within(settings.timeout_s, stage.retrieve(asked, exchange.caller)), name)
+            work = partial(stage.retrieve, asked, exchange.caller)
+            found = _checked(await within(settings.timeout_s, work, "retrieve()"), name)
         except Exception as error:
             note.outcome = "failed"
-            note.detail["reason"] = type(error).__name__
+            note.detail["reason"] = reason_of(error)
             return _failed(exchange, name, "did not find documents", error)
         note.outcome = f"{len(found)} documents"
         note.detail["documents"] = len(found)
@@ -127,7 +129,7 @@ def _failed(exchange: Exchange, name: str, what: str, error: Exception) -> _Resu
     log.warning("request %s: %s %s: %s: %s", exchange.request.id, name, what, type(error).__name__, error)
     if exchange.stages.retrieval.on_failure == "refuse":
         raise RetrievalFailed(
-            f"{name} {what} ({type(error).__name__}); send the request again, or without `retrieve`"
+            f"{name} {what} ({reason_of(error)}); send the request again, or without `retrieve`"
         ) from error
     return _Result(failed=[name])
 
@@ -166,8 +168,8 @@ async def _ranked(exchange: Exchange, found: list[_ScoredDocument], result: _Res
         with TimedStage(exchange, "retrieve", "rerank") as note:
             question = _asked(exchange).messages[-1].content
             try:
-                work = reranker.scores(question, [one.text[:limit] for one in found])
-                scores = await within(settings.rerank_timeout_s, work)
+                work = partial(reranker.scores, question, [one.text[:limit] for one in found])
+                scores = await within(settings.rerank_timeout_s, work, "scores()")
             except Exception as error:
                 note.outcome = "failed"
                 note.detail["reason"] = type(error).__name__

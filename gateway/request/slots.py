@@ -10,9 +10,10 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from functools import partial
+from types import NoneType
 
 from sluicegate.gateway.answer.delta import Delta
 from sluicegate.gateway.answer.shape import Shape, shape_of
@@ -20,7 +21,9 @@ from sluicegate.gateway.answer.validation import Validator
 from sluicegate.gateway.prompts.lengths import check_sampling, size_of
 from sluicegate.gateway.rails.judging import Judging
 from sluicegate.gateway.rails.moderation import Moderation
+from sluicegate.gateway.rails.stage_calls import StageMisbehaved, answered, expect, reason_of
 from sluicegate.gateway.request.context import Exchange
+from sluicegate.gateway.request.generators import generation_of
 from sluicegate.gateway.request.guarding.holding import Holding
 from sluicegate.gateway.request.guarding.joints import found_across, without_one
 from sluicegate.gateway.request.guarding.screening import Screening
@@ -28,7 +31,7 @@ from sluicegate.gateway.request.guarding.selection import limits_of, settle_outp
 from sluicegate.gateway.request.output import Replay, parts_of, pieces_of
 from sluicegate.gateway.request.retrieval import wants_documents
 from sluicegate.gateway.request.tracing.live import LiveRequests, add_deliveries
-from sluicegate.gateway.request.tracing.timing import TimedStage, cancelled_from_outside
+from sluicegate.gateway.request.tracing.timing import TimedStage
 from sluicegate.gateway.upstream.model import judged
 from sluicegate.plugins import (
     Assembler,
@@ -49,6 +52,8 @@ from sluicegate.plugins import (
     Request,
     RequestError,
     Sampling,
+    SluicegateError,
+    StageFailed,
     ThreadedAssembler,
     offers,
     shows,
@@ -57,6 +62,13 @@ from sluicegate.plugins import (
 log = logging.getLogger("sluicegate.pipeline")
 BATCH_PRIORITY = 10
 """Priority of a batch's lines: behind all interactive requests."""
+_OF_CALLERS: Mapping[str, tuple[type, ...]] = {
+    "tenant": (str,),
+    **dict.fromkeys(("key_id", "team"), (str, NoneType)),
+    **dict.fromkeys(("scopes", "rails"), (frozenset, set)),
+    **dict.fromkeys(("models", "tools", "mcp", "routes"), (frozenset, set, NoneType)),
+}
+"""Types of the fields of a caller. A string in place of a set would allow its parts."""
 _USES = {
     "embed": "it makes embeddings",
     "score": "it reranks and scores",
@@ -67,9 +79,19 @@ _USES = {
 async def admit(exchange: Exchange) -> None:
     for name, stage in exchange.stages.admit:
         with TimedStage(exchange, "admit", name) as note:
-            caller = await stage.admit(exchange.request, exchange.caller)
+            caller = await answered(stage, partial(stage.admit, exchange.request, exchange.caller), "admit()")
+            _check_caller(caller)
             note.outcome = caller.key_id or caller.tenant
             exchange.caller = caller
+
+
+def _check_caller(caller: object) -> None:
+    """Check what `admit()` answered: limits and permissions rest on it. Raises `StageMisbehaved`."""
+    expect(caller, Caller, "admit()")
+    for name, kinds in _OF_CALLERS.items():
+        if not isinstance(found := getattr(caller, name), kinds):
+            kind = type(found).__name__
+            raise StageMisbehaved(f"admit() answered a Caller whose `{name}` is a {kind}; see the contract")
 
 
 def check_tools(request: Request, caller: Caller) -> None:
@@ -154,7 +176,9 @@ async def assemble(exchange: Exchange) -> None:
             code="unsupported_model",
         )
     with TimedStage(exchange, "assemble", name) as note:
-        prompt = exchange.attempt.prompt = await _assembled(exchange, assembler)
+        prompt = await _assembled(exchange, assembler)
+        expect(prompt, Prompt, "assemble()")
+        exchange.attempt.prompt = prompt
         note.outcome = f"{len(prompt.token_ids)} tokens"
     exchange.attempt.shape = (
         Shape(judged(exchange.request.constraint)) if exchange.served.remote else shape_of(exchange.request, prompt)
@@ -165,9 +189,10 @@ async def _assembled(exchange: Exchange, assembler: Assembler) -> Prompt:
     """Assemble the prompt. A stage that has `assembled` renders and tokenises large requests in a thread."""
     request, model = exchange.request, exchange.served
     if not offers(assembler, ThreadedAssembler):
-        return await assembler.assemble(request, model)
+        return await answered(assembler, partial(assembler.assemble, request, model), "assemble()")
     workers = exchange.stages.workers
-    return await workers.run(exchange.caller.tenant, size_of(request), assembler.assembled, request, model)
+    work = partial(workers.run, exchange.caller.tenant, size_of(request), assembler.assembled, request, model)
+    return await answered(assembler, work, "assembled()")
 
 
 async def constrain(exchange: Exchange, validator: Validator) -> None:
@@ -184,8 +209,7 @@ async def constrain(exchange: Exchange, validator: Validator) -> None:
             attempt.grammar = await _compiled(exchange, constrainer, constraint)
         except GrammarError as error:
             raise attempt.shape.in_callers_words(error, exchange.request) from error
-        if not isinstance(attempt.grammar, CompiledGrammar):  # None would mean that everything is allowed
-            raise TypeError(f"compile() answered {attempt.grammar!r}")
+        expect(attempt.grammar, CompiledGrammar, "compile()")  # None would mean that everything is allowed
         validator.prepare(exchange.request)
         note.outcome = constraint.kind
         if exchange.not_enforced:
@@ -194,34 +218,41 @@ async def constrain(exchange: Exchange, validator: Validator) -> None:
 
 async def _compiled(exchange: Exchange, constrainer: Constrainer, constraint: Constraint) -> CompiledGrammar:
     if isinstance(constrainer, FairConstrainer):
-        return await constrainer.compile_for(exchange.caller.tenant, constraint, exchange.served)
-    return await constrainer.compile(constraint, exchange.served)
+        compiled = partial(constrainer.compile_for, exchange.caller.tenant, constraint, exchange.served)
+    else:
+        compiled = partial(constrainer.compile, constraint, exchange.served)
+    return await answered(constrainer, compiled, "compile()")
 
 
 async def _grammars_of_tools(exchange: Exchange) -> dict[str, CompiledGrammar]:
     """Return grammars that judge tool arguments while they stream; a schema that is not enforced here judges them at
     their end. A custom tool with a form gets the grammar of its text. Raises `GrammarError` for such a form."""
     found: dict[str, CompiledGrammar] = {}
-    _, constrainer = exchange.stages.constrain
     for tool in exchange.request.callable_tools:
         if tool.form is not None:
             try:
-                form = await constrainer.compile(tool.form, exchange.served)
+                found[tool.name] = await _tool_grammar(exchange, tool.form)
             except GrammarError as error:
                 place = f"tools[{exchange.request.tools.index(tool)}].form.value"
                 raise type(error)(error.reason, pointer=error.pointer, param=place) from error
-            if not isinstance(form, CompiledGrammar):
-                raise TypeError(f"compile() answered {form!r}")
-            found[tool.name] = form
     for tool in exchange.request.callable_tools if exchange.request.stream else ():
-        if tool.form is not None:
-            continue
-        constraint = judged(Constraint("json_schema", tool.parameters))
-        with contextlib.suppress(GrammarError):
-            grammar = await constrainer.compile(constraint, exchange.served) if constraint is not None else None
-            if isinstance(grammar, CompiledGrammar):
-                found[tool.name] = grammar
+        constraint = judged(Constraint("json_schema", tool.parameters)) if tool.form is None else None
+        if constraint is not None:
+            with contextlib.suppress(GrammarError):
+                found[tool.name] = await _tool_grammar(exchange, constraint)
     return found
+
+
+async def _tool_grammar(exchange: Exchange, constraint: Constraint) -> CompiledGrammar:
+    name, constrainer = exchange.stages.constrain
+    try:
+        grammar = await answered(constrainer, partial(constrainer.compile, constraint, exchange.served), "compile()")
+        expect(grammar, CompiledGrammar, "compile()")
+    except SluicegateError:
+        raise
+    except Exception as error:
+        raise StageFailed("constrain", name, reason_of(error)) from error
+    return grammar
 
 
 def shed(exchange: Exchange) -> None:
@@ -256,7 +287,7 @@ async def generate(exchange: Exchange) -> None:
         job, queues = _job(exchange), exchange.stages.queues
         if attempt.ticket is None:
             attempt.ticket = await queues.take(job.model, job.priority)
-        attempt.generation = await generator.generate(job)
+        attempt.generation = await generation_of(name, generator, job)
         await attempt.generation.begin()
         note.outcome = "queued"
 
@@ -355,10 +386,6 @@ async def record(exchange: Exchange, live: LiveRequests) -> None:
         log.exception("request %s has no trace; it is recorded all the same", exchange.request.id)
     for name, recorder in exchange.stages.record:
         try:
-            await recorder.record(outcome)
-        except GeneratorExit:
-            raise
-        except BaseException as error:  # SystemExit and the like would end the whole gateway
-            if isinstance(error, asyncio.CancelledError) and cancelled_from_outside():
-                raise
+            await answered(recorder, partial(recorder.record, outcome), "record()")
+        except Exception:
             log.exception("recorder %s failed; the request is unharmed", name)

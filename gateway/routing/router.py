@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import partial
 
+from sluicegate.gateway.rails.stage_calls import StageMisbehaved, answered, expect
 from sluicegate.gateway.routing.table import RouteTable, VersionDraw
 from sluicegate.plugins import Caller, NotFound, RenamingRouter, Request, Router, ServedModel, offers
 
@@ -19,7 +21,11 @@ class Routing:
     async def route(self, request: Request, caller: Caller, models: Mapping[str, ServedModel]) -> str:
         """Choose the version that answers. The inner router sees public names too; a key's models are checked there, by
         those names."""
-        name = await self._inner.route(request, caller, self.table.catalogue(models))
+        known = self.table.catalogue(models)
+        name = await answered(self._inner, partial(self._inner.route, request, caller, known), "route()")
+        expect(name, str, "route()")
+        if name not in known:
+            raise StageMisbehaved(f"route() answered {name[:64]!r}, which is none of the models that it may name")
         found = self.table.draw(name, request, caller, models)
         if found.share < 1:
             self._draws[request.id] = found  # nothing runs between this line and whoever asks for it

@@ -14,6 +14,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from argparse import ArgumentParser, _SubParsersAction
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,6 +105,26 @@ def test_commands_have_the_arguments_that_are_shown(block: Block) -> None:
             words = shlex.split(line, comments=True)[1:]
             if words[:1] != ["--help"]:
                 _parser(words).parse_args(words)
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.name)
+def test_commands_within_a_sentence_have_the_options_that_are_named(page: Path) -> None:
+    """They are often shortened, so that arguments may be missing."""
+    for command in re.findall(r"`sluicegate ([a-z][^`]*)`", page.read_text("utf-8")):
+        words = command.split()
+        named = {word.partition("=")[0] for word in words if word.startswith("--")}
+        assert named <= options_of(words) | {"--help", "--debug"}, command
+
+
+def options_of(words: list[str]) -> set[str]:
+    """Return the options of the command that `words` begin with."""
+    parser: ArgumentParser = _parser(words)
+    for word in words:
+        below = next((each for each in parser._actions if isinstance(each, _SubParsersAction)), None)
+        if below is None:
+            break
+        parser = below.choices[word]
+    return set(parser._option_string_actions)
 
 
 @pytest.mark.parametrize("block", run("toml"), ids=place_of)

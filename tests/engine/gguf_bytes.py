@@ -38,6 +38,22 @@ class GgufParts:
             tensors[name] = sizes, reader.scalar("I"), reader.scalar("Q")
         return cls(told, tensors, whole[-(-reader.at // ALIGNMENT) * ALIGNMENT :])
 
+    @staticmethod
+    def borders(path: Path) -> list[int]:
+        """Return where each number and text of the header begins, and where the header ends."""
+        reader = _Reader(path.read_bytes(), 8)
+        count, fields = reader.scalar("Q"), reader.scalar("Q")
+        for _ in range(fields):
+            reader.text()
+            reader.value(reader.scalar("I"))
+        for _ in range(count):
+            reader.text()
+            for _ in range(reader.scalar("I")):
+                reader.scalar("Q")
+            reader.scalar("I")
+            reader.scalar("Q")
+        return [0, 4, *reader.begun, reader.at]
+
     def saying(self, name: str, kind: int, value: Any) -> GgufParts:
         return replace(self, fields=self.fields | {name.encode(): (kind, value)})
 
@@ -63,14 +79,17 @@ class GgufParts:
 class _Reader:
     def __init__(self, whole: bytes, at: int) -> None:
         self.whole, self.at = whole, at
+        self.begun: list[int] = []
 
     def scalar(self, form: str) -> Any:
+        self.begun.append(self.at)
         (found,) = struct.unpack_from(f"<{form}", self.whole, self.at)
         self.at += struct.calcsize(f"<{form}")
         return found
 
     def text(self) -> bytes:
         length = self.scalar("Q")
+        self.begun.append(self.at)
         self.at += length
         return self.whole[self.at - length : self.at]
 

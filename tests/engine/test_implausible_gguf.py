@@ -38,7 +38,7 @@ def test_parts_put_together_again_are_the_file(parts: GgufParts, tmp_path: Path)
 
 PLACES: dict[str, tuple[Callable[[GgufParts], GgufParts], str]] = {
     "overlap": (lambda p: at(p, Q, p.tensors[K][2]), r"attn_\w\.weight lies at \d+, and the tensor before it ends at"),
-    "off its place": (lambda p: at(p, Q, p.tensors[Q][2] + 4), r"attn_q\.weight lies at"),
+    "off its place": (lambda p: at(p, Q, p.tensors[Q][2] + 4), r"attn_q\.weight' lies at \d+; expected a multiple"),
     "before all": (lambda p: at(p, Q, 2**64 - ALIGNMENT), r"lies at \d+|no GGUF file that can be read"),
     "behind all": (lambda p: at(p, Q, 2**40), r"no GGUF file that can be read|lies at"),
     "a gap": (
@@ -76,7 +76,46 @@ FIELDS: list[tuple[str, int, Any, str]] = [
     (EOS_ID, INT32, -1, r"eos_token_id is -1, and the file has 266 tokens"),
     (EOS_ID, UINT32, 5000, r"eos_token_id is 5000, and the file has 266 tokens"),
     ("tokenizer.ggml.bos_token_id", UINT32, 2**32 - 1, r"bos_token_id is 4294967295, and"),
-    ("tokenizer.ggml.tokens", LIST, (TEXT, [b"a", b"b"]), r"eos_token_id is 257, and the file has 2 tokens"),
+    ("tokenizer.ggml.tokens", LIST, (TEXT, [b"a", b"b"]), r"token_type has 266 items, and the file 2 tokens"),
+    (
+        "tokenizer.ggml.tokens",
+        LIST,
+        (UINT32, [1, 2]),
+        r"tokens is a list of 2 items \(type 9\); expected a list",
+    ),
+    ("tokenizer.ggml.tokens", TEXT, b"abc", r"tokens is 'abc' \(type 8\); expected a list of texts"),
+    ("tokenizer.ggml.tokens", LIST, (TEXT, []), r"tokens is a list of 0 items"),
+    ("tokenizer.ggml.merges", UINT32, 7, r"merges is 7 \(type 4\); expected a list of texts"),
+    ("tokenizer.ggml.token_type", LIST, (UINT32, [1, 2]), r"token_type has 2 items, and the file 266 tokens"),
+    (
+        "tokenizer.ggml.token_type",
+        LIST,
+        (FLOAT32, [1.0]),
+        r"token_type is a list of 1 items .*a list of whole",
+    ),
+    ("tokenizer.ggml.pre", LIST, (TEXT, []), r"tokenizer\.ggml\.pre is a list of 0 items \(type 9\); expected a text"),
+    ("tokenizer.ggml.model", UINT32, 7, r"tokenizer\.ggml\.model is 7 \(type 4\); expected a text"),
+    (EOS_ID, FLOAT32, 2.0, r"eos_token_id is 2\.0, and the file has 266 tokens"),
+    (EOS_ID, BOOL, True, r"eos_token_id is True, and the file has 266 tokens"),
+    ("general.architecture", UINT32, 7, r"general\.architecture is 7 \(type 4\); expected the name of an architecture"),
+    ("general.architecture", TEXT, b"", r"general\.architecture is '' \(type 8\)"),
+    (
+        "general.architecture",
+        TEXT,
+        b"no_such",
+        r"'no_such', which the installed transformers cannot read",
+    ),
+    ("llama.embedding_length", FLOAT32, 64.0, r"llama\.embedding_length is 64\.0 \(type 6\); expected a whole number"),
+    ("llama.block_count", INT32, -1, r"llama\.block_count is -1 \(type 5\); expected a whole number above 0"),
+    ("llama.attention.head_count", UINT32, 0, r"attention\.head_count is 0"),
+    ("llama.attention.head_count_kv", TEXT, b"2", r"attention\.head_count_kv is '2' \(type 8\)"),
+    (
+        "llama.rope.freq_base",
+        LIST,
+        (UINT32, [1]),
+        r"rope\.freq_base is a list of 1 items .*expected a number",
+    ),
+    ("llama.attention.layer_norm_rms_epsilon", UINT32, 1, r"epsilon is 1 \(type 4\); expected a number with a point"),
 ]
 
 
@@ -93,6 +132,18 @@ def test_fields_that_mean_something_are_heeded_or_refused_by_name(
 @pytest.mark.parametrize("name", ["logit_scale", "attention.max_alibi_bias", "attention.clamp_kqv", "expert_count"])
 def test_fields_that_ask_for_nothing_are_not_refused(name: str, parts: GgufParts, tmp_path: Path) -> None:
     load_model(parts.saying(f"llama.{name}", FLOAT32, 0.0).write(tmp_path / "m.gguf"))
+
+
+def test_a_file_without_an_architecture_is_refused(parts: GgufParts, tmp_path: Path) -> None:
+    with pytest.raises(ModelLoadError, match=r"does not say its architecture \(general\.architecture\)\. Name the"):
+        load_model(parts.without("general.architecture").write(tmp_path / "m.gguf"))
+
+
+def test_what_only_the_library_finds_is_said_to_be_what_the_file_says(parts: GgufParts, tmp_path: Path) -> None:
+    """No advice to fetch a file anew that is whole."""
+    changed = parts.saying("llama.attention.head_count", UINT32, 7).write(tmp_path / "m.gguf")
+    with pytest.raises(ModelLoadError, match=r"no model can be made of what this GGUF file says \(.* attention heads"):
+        load_model(changed)
 
 
 def test_a_file_that_names_no_end_is_refused(parts: GgufParts, tmp_path: Path) -> None:

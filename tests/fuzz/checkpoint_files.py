@@ -38,6 +38,7 @@ VALUES: tuple[Any, ...] = (
     *(0, -1, 7, 300, 2**31, 2**64, 2**70, 1.5, 1e300, float("nan"), True, None),
     *("no_such_thing", "", "\0", "x" * 100_000, [], [1], {}, {"no_such_field": 1}),
 )
+_LENGTHS = (0, 1, 8, 9, 2**31, 2**40, 2**62, 2**64 - 1)
 _FOREIGN = re.compile(r"\(\w*(Error|Exception): ")
 
 
@@ -111,10 +112,17 @@ def _strange_header(path: Path, drawn: random.Random) -> str:
 
 
 def _strange_gguf(path: Path, drawn: random.Random) -> str:
-    """Change a GGUF file: a field's type or value, the count of tensors, a tensor's shape, or where the file ends."""
+    """Change a GGUF file: a field's type or value, a count, a length, a tensor's shape, or where the file ends."""
     if drawn.random() < 0.2:
         path.write_bytes(path.read_bytes()[: drawn.randrange(path.stat().st_size)])
         return "cut"
+    if drawn.random() < 0.3:  # any number or text of the header, or bytes that are missing or too many there
+        whole, at = bytearray(path.read_bytes()), drawn.choice(GgufParts.borders(path))
+        other = drawn.choice([drawn.randbytes(drawn.choice([1, 4, 8])), *(n.to_bytes(8, "little") for n in _LENGTHS)])
+        taken = drawn.choice([0, 1, 4, 8, *[len(other)] * 3])
+        whole[at : at + taken] = other
+        path.write_bytes(whole)
+        return f"{other!r} in place of {taken} bytes at {at}"
     if drawn.random() < 0.2:  # the counts of tensors and fields
         whole, at = bytearray(path.read_bytes()), drawn.choice([8, 16])
         whole[at : at + 8] = drawn.choice([0, 1, 2**31, 2**62, 2**64 - 1]).to_bytes(8, "little")
@@ -126,7 +134,7 @@ def _strange_gguf(path: Path, drawn: random.Random) -> str:
         sizes, kind, at = parts.tensors[name]
         odd = drawn.choice([([2**62, 4], kind, at), ([0], kind, at), (sizes, 99, at), (sizes[::-1], kind, 2**60)])
         GgufParts(parts.fields, parts.tensors | {name: odd}, parts.data).write(path)
-        return f"{name.decode()}: {odd}"
+        return f"{name.decode()}: {odd!r}"
     field = drawn.choice(list(parts.fields)).decode()
     value = drawn.choice([(UINT32, 0), (UINT32, 2**32 - 1), (INT32, -1), (FLOAT32, 1e30), (TEXT, b"no_such_thing")])
     parts.saying(field, *value).write(path)

@@ -94,6 +94,29 @@ def test_who_has_no_key_gets_no_socket() -> None:
             assert text_of(answer(socket, {**BODY, "model": "scripted"})) == "hi"
 
 
+@pytest.mark.parametrize("path", ["/nope", "/v1/chat/completions", "/v1/messages", "/", "/a%00b"])
+def test_a_socket_at_another_path_is_refused_with_the_paths_that_serve_some(
+    path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was an empty 403, and uvicorn logs an error for each refused handshake."""
+    with TestApp() as gateway, pytest.raises(InvalidStatus) as caught:
+        connect(gateway.url.replace("http", "ws", 1) + path, proxy=None)
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+    response = caught.value.response
+    assert (response.status_code, response.headers["content-type"]) == (404, "application/json")
+    error = json.loads(response.body or b"{}")["error"]
+    assert error["code"] == "unknown_url"
+    assert "WebSockets are served at /v1/chat/completions/ws" in error["message"]
+
+
+def test_a_key_that_may_not_call_the_route_is_told_so() -> None:
+    keys = [{"id": "a", "key": "k", "routes": ["/v1/embeddings"]}]
+    with TestApp(keys=keys, pipeline={"admit": ["api-keys"]}) as gateway, pytest.raises(InvalidStatus) as caught:
+        open_socket(gateway.url, authorization="Bearer k")
+    error = json.loads(caught.value.response.body or b"{}")["error"]
+    assert (caught.value.response.status_code, error["code"]) == (403, "permission_denied")
+
+
 def test_a_page_of_somebody_else_gets_no_socket(gateway: RunningGateway) -> None:
     """A browser would send its cookies and reach loopback, so that the origin must be this gateway's own."""
     with pytest.raises(InvalidStatus) as caught:

@@ -72,6 +72,12 @@ class GgufFile:
         found = self._reader.get_field(name)
         return None if found is None else found.contents()
 
+    def types(self, name: str) -> tuple[int, ...]:
+        """Return the type of a metadata field as the file numbers it, and behind that of a list that of its items,
+        unless it is empty; () if there is no such field."""
+        found = self._reader.get_field(name)
+        return () if found is None else tuple(int(kind) for kind in found.types)
+
     def length(self, name: str) -> int:
         """Return the number of items of a list in the metadata; 0 if there is none."""
         found = self._reader.get_field(name)

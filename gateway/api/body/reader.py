@@ -56,6 +56,13 @@ class Reader:
             return read(self.tree(body))
         return await self._in_a_thread(request, body, key, read)
 
+    async def tree_of(self, request: Request, body: bytes) -> dict[str, Any]:
+        """Return `body`, which was received, as JSON values, read in a thread where it is large. Raises as `parse`
+        does."""
+        if len(body) <= LARGE:
+            return self.tree(body)
+        return await self._in_a_thread(request, body, api_key_of(request), lambda tree: tree)
+
     async def _in_a_thread(
         self, request: Request, body: bytes, key: str | None, read: Callable[[dict[str, Any]], T]
     ) -> T:

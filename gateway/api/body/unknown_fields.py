@@ -195,17 +195,18 @@ def _paths(kind: type[BaseModel], path: str, above: tuple[type[BaseModel], ...])
     for name, info in kind.__pydantic_fields__.items():
         here = f"{path}{info.alias or name}"
         yield here, kind, name
-        for model, listed in _models(info.annotation):
+        for model, listed in models_in(info.annotation):
             if model not in above and model is not kind:
                 yield from _paths(model, f"{here}[]." if listed else f"{here}.", (*above, kind))
 
 
-def _models(annotation: Any, listed: bool = False) -> Iterator[tuple[type[BaseModel], bool]]:
+def models_in(annotation: Any, listed: bool = False) -> Iterator[tuple[type[BaseModel], bool]]:
+    """Yield (model, whether it stands in a list) of the models that a field may hold."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation, listed
         return
     for part in get_args(annotation):
-        yield from _models(part, listed or annotation.__class__ is list or _is_list(annotation))
+        yield from models_in(part, listed or annotation.__class__ is list or _is_list(annotation))
 
 
 def _is_number(annotation: Any) -> bool:

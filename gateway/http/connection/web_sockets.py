@@ -29,6 +29,13 @@ def guarded_socket(settings: ServerSettings) -> type[WebSocketsSansIOProtocol]:
             self.transport.write(b"".join(self.conn.data_to_send()))
             self.transport.close()
 
+        async def send(self, message: Any) -> None:
+            """Do as uvicorn, and take a refusal that was sent whole for the end of the handshake: uvicorn would log an
+            error for each."""
+            await super().send(message)
+            if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
+                self.handshake_complete = True
+
         def pause_writing(self) -> None:
             super().pause_writing()
             self.transport.pause_reading()

@@ -10,13 +10,13 @@ import asyncio
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from sluicegate.gateway.prompts.lengths import size_of
 from sluicegate.gateway.rails.judged_text import PART
-from sluicegate.gateway.rails.judging import LONGEST_S
 from sluicegate.gateway.rails.policy import RailSlot
+from sluicegate.gateway.rails.stage_calls import LONGEST_S, contained, within
 from sluicegate.gateway.rails.states import reads_states
-from sluicegate.gateway.rails.time_limit import within
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.guarding.screening import RequestTexts, asked, sound
 from sluicegate.plugins import (
@@ -117,13 +117,12 @@ async def _moderated(
 ) -> None:
     """Ask an output rail; it reads long texts in a thread, or judges them in its own time."""
     judgement.scores.setdefault(name, 0.0)
-    work, size, text = exchange.stages.workers, size_of(exchange.request), request.messages[0].content
     try:
         if offers(rail, JudgingRail):
-            verdicts = await followed(rail, rail_policy, request, exchange.caller)
+            judged = partial(followed, rail, rail_policy, request, exchange.caller)
         else:
-            session = CheckedSession(rail.open(request, exchange.caller, "content"))
-            verdicts = await work.run(exchange.caller.tenant, size, _read, session, text)
+            judged = partial(_sessions_verdicts, exchange, rail, request)
+        verdicts = await contained(judged, "the rail")
         labels = [label for verdict in verdicts for label in _labels(verdict)]
     except (RateLimited, Overloaded):
         raise
@@ -141,6 +140,12 @@ async def _moderated(
             judgement.add(category, "redact", scores.get(label, 1.0), acts=rail_policy.mode == "enforce")
 
 
+async def _sessions_verdicts(exchange: Exchange, rail: OutputRail, request: Request) -> list[Verdict]:
+    session = CheckedSession(rail.open(request, exchange.caller, "content"))
+    size, text = size_of(exchange.request), request.messages[0].content
+    return await exchange.stages.workers.run(exchange.caller.tenant, size, _read, session, text)
+
+
 async def followed(rail: JudgingRail, rail_policy: RailPolicy, request: Request, caller: Caller) -> list[Verdict]:
     """Judge the text as an answer to nothing that was said before; in pieces, so that a budget is that of one look."""
     terms = JudgingTerms("", rail_policy.escalate, rail_policy.block)
@@ -152,13 +157,13 @@ async def followed(rail: JudgingRail, rail_policy: RailPolicy, request: Request,
     clear_to = 0
     for at in range(0, len(text), PART):
         piece = text[at : at + PART]
-        verdict = await within(limit_s, session.feed(piece))
+        verdict = await within(limit_s, partial(session.feed, piece), "feed()")
         check_verdict(verdict, clear_to, at + len(piece), closing=False, redacts=False)
         verdicts.append(verdict)
         if verdict.block is not None:
             return verdicts
         clear_to = verdict.clear_to
-    last = await within(limit_s, session.close())
+    last = await within(limit_s, session.close, "close()")
     check_verdict(last, clear_to, len(text), closing=True, redacts=False)
     return [*verdicts, last]
 

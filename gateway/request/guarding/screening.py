@@ -10,7 +10,7 @@ from functools import partial
 from typing import TypeVar
 
 from sluicegate.gateway.prompts.places import as_sent
-from sluicegate.gateway.rails.time_limit import contained, within
+from sluicegate.gateway.rails.stage_calls import LONGEST_S, within
 from sluicegate.gateway.rails.verdicts import applied, categories_of, checked, joined, own_copy
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.tracing.timing import StageNote
@@ -36,8 +36,6 @@ from sluicegate.safety import BuiltIn, RailPolicy, is_built_in
 
 log = logging.getLogger("sluicegate.rails")
 T = TypeVar("T")
-LONGEST_S = 60.0
-"""Time limit of one call of a rail without a configured one, waiting for a thread included."""
 PROBE_S = 5.0
 LONG_LIST = 65_536
 """The texts of a body of at least this many bytes, names in schemas included, are not collected on the event loop: it
@@ -163,8 +161,8 @@ async def asked(
         return _timed(rail_policy.budget_s, rail, request, texts, exchange.caller)
     work = exchange.stages.workers if inline else exchange.stages.rail_health.workers
     read = partial(rail.screen_now, request, texts, exchange.caller)
-    turn = work.run(exchange.caller.tenant, chars, read, inline_bytes=inline)
-    return await within(limit_s, turn)
+    turn = partial(work.run, exchange.caller.tenant, chars, read, inline_bytes=inline)
+    return await within(limit_s, turn, "screen()")
 
 
 def _timed(
@@ -192,7 +190,7 @@ async def _asked_stranger(rail: InputRail, request: Request, caller: Caller, lim
 
 
 async def _one_answer(rail: InputRail, request: Request, caller: Caller, limit_s: float) -> ScreenResult:
-    found = await within(limit_s, contained(partial(rail.screen, own_copy(request), caller), "screen()"))
+    found = await within(limit_s, partial(rail.screen, own_copy(request), caller), "screen()")
     return checked(found, request)
 
 

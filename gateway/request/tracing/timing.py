@@ -7,6 +7,7 @@ import logging
 import time
 from typing import Any
 
+from sluicegate.gateway.rails.stage_calls import reason_of
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.telemetry import ReportedError
 from sluicegate.plugins import Decision, RequestError, ServiceError, SlotName, SluicegateError, StageFailed
@@ -42,8 +43,8 @@ class TimedStage(StageNote):
         exchange, started = self._exchange, self._started
         took, began = time.perf_counter() - started, started - exchange.entry.started_at
         exchange.decisions.append(Decision(self._slot, self._stage, self.outcome, took, self.detail, began))
-        if broke:
-            raise StageFailed(self._slot, self._stage, type(error).__name__) from error
+        if error is not None and broke:
+            raise StageFailed(self._slot, self._stage, reason_of(error)) from error
 
     def _broke(self, error: BaseException) -> bool:
         """Note the outcome of `error` and return whether it is a failure of the stage itself."""
@@ -54,7 +55,7 @@ class TimedStage(StageNote):
                 self.outcome = error_code(error)
             return False
         if isinstance(error, GeneratorExit):
-            return False  # SystemExit and the like, which a plug-in may raise, would end the whole gateway
+            return False  # the request is being dropped; a plug-in's own is contained where it is called
         self.outcome = "failed"
         log.error("stage %s of slot %s failed", self._stage, self._slot, exc_info=error)
         return True

@@ -1,0 +1,161 @@
+"""A generation of a plug-in, contained: what it raises, yields and counts is checked before anything uses it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeVar, get_args
+
+from sluicegate.gateway.rails.stage_calls import StageMisbehaved, contained
+from sluicegate.plugins import (
+    CLOSED_BY,
+    DeadlineExceeded,
+    FinishReason,
+    Generation,
+    GenerationFailed,
+    Job,
+    Piece,
+    SluicegateError,
+    Timeline,
+    Usage,
+)
+
+log = logging.getLogger("sluicegate.pipeline")
+T = TypeVar("T")
+FINISH_REASONS = get_args(FinishReason)
+NEEDED = ("begin", "cancel", "__aiter__")
+
+
+class PluginGeneration:
+    """Passes on what `generation` does for `job`. Raises `GenerationFailed` in place of anything that is no
+    `SluicegateError`, and for pieces that are none; `DeadlineExceeded` once the job's time is over."""
+
+    def __init__(self, stage: str, generation: Generation, job: Job) -> None:
+        """Wrap `generation`. Raises `StageMisbehaved` for what is none."""
+        missing = [name for name in NEEDED if not callable(getattr(generation, name, None))]
+        if missing:
+            raise StageMisbehaved(f"generate() answered {type(generation).__name__}, which has no {missing[0]}()")
+        self._stage = stage
+        self._generation = generation
+        self._n = job.n
+        self._ends_at = None if job.deadline_s is None else time.monotonic() + job.deadline_s
+        self._usage = Usage()
+        self._cancelled = False
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the generation offers besides, such as its tries at other servers."""
+        return getattr(self._generation, name)
+
+    async def begin(self) -> None:
+        await self._in_time(self._generation.begin, "begin()")
+
+    async def __aiter__(self) -> AsyncIterator[Piece]:
+        unfinished = set(range(self._n))
+        pieces = aiter(await self._in_time(self._iterator, "__aiter__()"))
+        try:
+            while True:
+                try:
+                    piece = await self._in_time(lambda: anext(pieces), "the generation")
+                except StopAsyncIteration:
+                    break
+                self._check(piece)
+                if piece.finish_reason is not None:
+                    unfinished.discard(piece.index)
+                yield piece
+        finally:
+            if callable(close := getattr(pieces, "aclose", None)):
+                await self._quietly(close)
+        if unfinished and not self._cancelled:
+            raise self._failed(f"the generation ended, and choice {min(unfinished)} has no finish_reason")
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._harmless(self._generation.cancel, None, "cancel()")
+
+    @property
+    def usage(self) -> Usage:
+        """Return the usage, or the last one that could be read."""
+        found = self._harmless(lambda: self._generation.usage, None, "usage")
+        if isinstance(found, Usage):
+            self._usage = found
+        return self._usage
+
+    @property
+    def timeline(self) -> Timeline | None:
+        found = self._harmless(lambda: self._generation.timeline, None, "timeline")
+        return found if isinstance(found, Timeline) else None
+
+    async def _iterator(self) -> AsyncIterator[Piece]:
+        return aiter(self._generation)
+
+    async def _in_time(self, call: Callable[[], Awaitable[T]], named: str) -> T:
+        left_s = None if self._ends_at is None else self._ends_at - time.monotonic()
+        try:
+            return await in_time(left_s, call, named, self._stage)
+        except (SluicegateError, StopAsyncIteration):
+            raise
+        except Exception as error:
+            log.error("stage %s of slot generate failed", self._stage, exc_info=error)
+            ours = isinstance(error, StageMisbehaved)
+            raise self._failed(str(error) if ours else f"{named} raised {type(error).__name__}") from error
+
+    async def _quietly(self, call: Callable[[], Awaitable[object]]) -> None:
+        try:
+            await contained(call, "aclose()")
+        except Exception:
+            log.exception("stage %s of slot generate did not close its generation", self._stage)
+
+    def _harmless(self, call: Callable[[], T], otherwise: T, named: str) -> T:
+        """Return what `call`, which waits for nothing, returns; `otherwise` where it fails."""
+        try:
+            return call()
+        except BaseException as error:
+            log.error("stage %s of slot generate: %s failed", self._stage, named, exc_info=error)
+            return otherwise
+
+    def _check(self, piece: Piece) -> None:
+        """Check the fields that the way of an answer rests on. Raises `GenerationFailed`."""
+        if wrong := _fault(piece, self._n):
+            raise self._failed(f"the generation yielded {wrong}")
+
+    def _failed(self, why: str) -> GenerationFailed:
+        return GenerationFailed(f"generator {self._stage!r} failed: {why}")
+
+
+async def in_time(left_s: float | None, call: Callable[[], Awaitable[T]], named: str, stage: str) -> T:
+    """Return the result of `call`, contained. It runs in this task: a generator may hold what belongs to a task over
+    several pieces. Raises `DeadlineExceeded` after `left_s` seconds."""
+    try:
+        async with asyncio.timeout(left_s) as limit:
+            return await contained(call, named)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        message = f"the request's time ran out while generator {stage!r} answered; allow more, or ask for fewer tokens"
+        raise DeadlineExceeded(message) from None
+
+
+def _fault(piece: object, n: int) -> str:
+    """Return what is wrong with a piece of one of `n` choices, "" if nothing is."""
+    if not isinstance(piece, Piece):
+        return f"a {type(piece).__name__}, expected Piece"
+    if type(piece.index) is not int or not 0 <= piece.index < n:
+        return f"a piece of choice {piece.index!r} of {n}"
+    if not isinstance(piece.text, str) or not _is_unicode(piece.text):
+        return "a piece whose text is no Unicode string"
+    if piece.finish_reason is not None and piece.finish_reason not in FINISH_REASONS:
+        return f"finish_reason {piece.finish_reason!r}, expected one of {', '.join(FINISH_REASONS)}"
+    if piece.closed not in CLOSED_BY or not isinstance(piece.stopped_by, str):
+        return "a piece whose `closed` or `stopped_by` is none"
+    if type(piece.call) is not int or piece.call < 0 or not isinstance(piece.tool, str | None):
+        return "a piece whose `call` or `tool` is none"
+    return ""
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:  # half a surrogate pair
+        return False
