@@ -22,6 +22,22 @@ connection per call, with a handshake for each; 16 connections carry more calls 
 MAX_CONNECTIONS = 100
 """Most connections of other clients, and to each node of a Cluster: more than there are ever calls under way."""
 
+_REASONS = (
+    ("invalid username-password", "it refuses the user or the password of the url; correct them"),
+    ("Authentication required", "it asks for a password; put it into the url, redis://:PASSWORD@HOST"),
+    ("no permissions", "its user may not use the commands that are needed; widen the user's ACL"),
+    ("read only replica", "it is a replica and takes no writes; name the main server, or Sentinel"),
+    ("NOREPLICAS", "it has fewer replicas than its min-replicas-to-write; bring them back"),
+    ("MASTERDOWN", "it is a replica whose main server is away; bring that back"),
+    ("LOADING", "it still reads its data; it answers by itself"),
+    ("OOM ", "its memory is full; raise its maxmemory"),
+    ("MISCONF", "it cannot save to its disk and takes no writes; make room"),
+    ("Protocol Error", "what answers there is no Redis; correct the host and port of the url"),
+    ("name or service not known", "its host has no address; correct the url"),
+    ("connection refused", "nothing listens there; start it, or correct the url"),
+)
+"""(part of an error, its meaning and remedy), the first that fits. None holds an address or a secret."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tls:
@@ -40,6 +56,15 @@ class Tls:
             "ssl_check_hostname": self.check_hostname,
             "ssl_cert_reqs": "required",
         }
+
+
+def why_of(error: BaseException) -> str:
+    """Return what an error of Redis means and what to do, with the kind of error; to be shown to anybody."""
+    kind, text = type(error).__name__, str(error).lower()
+    said = next((reason for part, reason in _REASONS if part.lower() in text), None)
+    if said is None and "Timeout" in kind:
+        said = "it does not answer in time; look at its load, and at the way there"
+    return f"{said or 'it cannot be used'} ({kind})"
 
 
 def connect(url: str, tls: Tls, *, patience_s: float = 1.0, retries: int = 1) -> Any:

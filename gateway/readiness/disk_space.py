@@ -17,6 +17,8 @@ from sluicegate.gateway.telemetry import semconv
 from sluicegate.plugins import Trouble
 
 EVERY_S = 5.0
+OFTEN_S = 0.5
+"""While a disk has too little space, or cannot be asked: what is reported is what operators act on."""
 SILENT_S = 30.0
 """A disk that does not answer for this long (such as an unreachable network file system) is reported."""
 
@@ -62,7 +64,7 @@ class DiskSpace(Collector):
             return f"the disk of {name} cannot be asked ({self._errors[name]})"
         free = self._free.get(name, self._min_free_bytes)
         if free < self._min_free_bytes:
-            return f"{free / 1024**2:.0f} MiB are free for {name}, fewer than [server] min_free_bytes: make room"
+            return f"{_size(free)} are free for {name}, fewer than [server] min_free_bytes: make room"
         return ""
 
     async def _watch(self, name: str, path: Path) -> None:
@@ -75,7 +77,11 @@ class DiskSpace(Collector):
             except OSError as error:
                 self._free.pop(name, None)
                 self._errors[name] = error.strerror or type(error).__name__
-            await asyncio.sleep(EVERY_S)
+            await asyncio.sleep(EVERY_S if self._free.get(name, 0) >= self._min_free_bytes else OFTEN_S)
+
+
+def _size(nbytes: int) -> str:
+    return f"{nbytes} bytes" if nbytes < 1024**2 else f"{nbytes / 1024**2:.0f} MiB"
 
 
 def free_bytes(path: Path) -> int:

@@ -8,7 +8,7 @@ import os
 import time
 from typing import Any
 
-from sluicegate.cache.stores.redis_client import Tls, connect
+from sluicegate.cache.stores.redis_client import Tls, connect, why_of
 from sluicegate.gateway.accounts.health import Health
 from sluicegate.gateway.accounts.limits.lease_script import ALIVE_S, LEASE, LeaseQuestion, LeaseReply, read_reply
 from sluicegate.gateway.accounts.stores.redis import prefix_of
@@ -58,7 +58,7 @@ class LeaseClient:
             reply = read_reply(await self._sent(limit, question), question)
         except Exception as error:
             self._health.counts["lease_failures"] += 1
-            reason = f"the store of shared limits does not answer ({type(error).__name__}); bring it back"
+            reason = f"the store of shared limits does not answer: {why_of(error)}"
             self._health.begin("leases", reason, error)
             raise Overloaded(UNREACHABLE, retry_after_s=1.0) from error
         self._alive_until = sent + ALIVE_S

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from sluicegate.cache.stores.redis_client import why_of
 from sluicegate.gateway.accounts.health import Health
 from sluicegate.gateway.accounts.limits.meter import UsageEstimate
 from sluicegate.gateway.accounts.records import NANOS
@@ -116,7 +117,7 @@ def answering(health: Health) -> Iterator[None]:
         yield
     except Exception as error:
         health.counts["lease_failures"] += 1
-        reason = f"the store of shared runs does not answer ({type(error).__name__}); bring it back"
+        reason = f"the store of shared runs does not answer: {why_of(error)}"
         health.begin("runs", reason, error)
         raise Overloaded(UNREACHABLE, retry_after_s=1.0) from error
     health.end("runs")

@@ -17,7 +17,7 @@ from typing import Any
 
 import orjson
 
-from sluicegate.cache.stores.redis_client import connect_blocking
+from sluicegate.cache.stores.redis_client import connect_blocking, why_of
 from sluicegate.gateway.accounts.parsing import (
     ImplausibleRow,
     parse_rows,
@@ -121,7 +121,7 @@ class RedisAccountStore:
             self._client = connect_blocking(self._url, patience_s=PATIENCE_S, retries=1)  # what is sent may come twice
             self._client.set(f"{self._prefix}:origin", os.urandom(8).hex(), nx=True)
         except (library.RedisError, ValueError, OSError) as error:
-            raise ConfigurationError(f"[accounts] url cannot be reached: {type(error).__name__}") from error
+            raise ConfigurationError(f"[accounts] url: Redis cannot be reached or used: {why_of(error)}") from error
 
     def close(self) -> None:
         if self._client is not None:

@@ -222,6 +222,34 @@ async def test_a_gateway_does_not_start_without_its_books(redis: RedisServer) ->
     assert dataclasses.replace(settings, url="").url == ""
 
 
+@pytest.mark.parametrize(
+    ("options", "login", "said"),
+    [
+        (("--requirepass", "right"), ":wrong@", "refuses the user or the password of the url"),
+        (("--requirepass", "right"), "", "asks for a password; put it into the url"),
+        (("--replicaof", "127.0.0.1", "1"), "", "is a replica and takes no writes; name the main server"),
+        (("--min-replicas-to-write", "1"), "", "fewer replicas than its min-replicas-to-write"),
+    ],
+    ids=["wrong password", "no password", "a replica", "too few replicas"],
+)
+async def test_a_redis_that_cannot_be_used_is_refused_with_what_to_do(
+    tmp_path: Path, options: tuple[str, ...], login: str, said: str
+) -> None:
+    """It said `AuthenticationError`, `ReadOnlyError` or `ResponseError` and no more."""
+    server = RedisServer(tmp_path, *options)
+    server.start()
+    try:
+        url = f"redis://{login}127.0.0.1:{server.port}/0"
+        with pytest.raises(ConfigurationError, match=said) as caught:
+            await Accounts(AccountSettings(url=url), [KeySettings(id="x", key="y")]).start()
+        assert "wrong" not in str(caught.value)
+        assert str(server.port) not in str(caught.value)
+    finally:
+        assert server.process is not None
+        server.process.kill()
+        server.process.wait()
+
+
 async def test_a_sentinel_leads_to_whichever_server_is_the_main_one(redis: RedisServer, tmp_path: Path) -> None:
     """Keys, usage and limits go on at the replica that Sentinel makes the main one."""
     for name in ("replica", "sentinel"):
