@@ -23,7 +23,7 @@ from mcp.shared.message import SessionMessage
 from mcp.types.jsonrpc import JSONRPCError, JSONRPCResponse, jsonrpc_message_adapter
 
 from sluicegate.gateway.mcp.servers.http_bounds import BoundedTransport
-from sluicegate.gateway.mcp.servers.watch import BoundedMessages, ConnectionStats
+from sluicegate.gateway.mcp.servers.watch import BoundedMessages, ConnectionStats, WatchedMessages
 from sluicegate.gateway.mcp.settings import McpServerSettings
 
 log = logging.getLogger("sluicegate.mcp")
@@ -40,7 +40,7 @@ def transport_of(settings: McpServerSettings, watch: ConnectionStats) -> Any:
 @contextlib.asynccontextmanager
 async def _bounded(transport: Any, watch: ConnectionStats) -> AsyncIterator[Any]:
     async with transport as (read, write):
-        yield BoundedMessages(read, watch), write
+        yield BoundedMessages(read, watch), WatchedMessages(write, watch)
 
 
 # --- streamable HTTP ------------------------------------------------------------------------------------------------

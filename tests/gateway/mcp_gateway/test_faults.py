@@ -24,7 +24,7 @@ from tests.waiting import until
 PROGRAM = """
 import json, os, sys, time
 TOOLS = [{"name": name, "description": name, "inputSchema": {"type": "object"}} for name in
-         ("fine", "dies", "silent", "babbles", "huge", "wrong", "env", "ask", "nan", "floods", "reports")]
+         ("fine", "dies", "silent", "babbles", "huge", "wrong", "env", "ask", "nan", "floods", "reports", "later", "earlier", "spelled", "late")]
 def say(message): sys.stdout.write(json.dumps(message) + "\\n"); sys.stdout.flush()
 def text(id, said): say({"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": said}]}})
 for line in sys.stdin:
@@ -38,6 +38,10 @@ for line in sys.stdin:
     elif method == "tools/call":
         name = message["params"]["name"]
         if name == "fine": text(id, "pid %d" % os.getpid())
+        elif name == "later": text(id + 1000, "to nobody")
+        elif name == "earlier": text(1, "to nobody")
+        elif name == "spelled": text(str(id), "done")
+        elif name == "late": time.sleep(2.5); text(id, "too late")
         elif name == "dies": sys.stderr.write("no more\\n"); sys.stderr.flush(); os._exit(3)
         elif name == "silent": time.sleep(3600)
         elif name == "babbles":
@@ -69,6 +73,23 @@ def program(tmp_path: Path) -> dict[str, Any]:
     path = tmp_path / "server.py"
     path.write_text(PROGRAM)
     return {"command": [sys.executable, str(path)], "timeout_s": 2.0, "max_result_bytes": 20_000}
+
+
+@pytest.mark.parametrize("tool", ["later", "earlier"])
+def test_an_answer_under_another_id_ends_the_call_at_once(program: dict[str, Any], tool: str) -> None:
+    """It cost the whole time of the call: the SDK drops what it did not ask for."""
+    with gateway({"s": {**program, "timeout_s": 3_600.0}}) as app:
+        before = text_of(call(app, "fine", server="s"))
+        assert "answered a request that was not asked" in refused(app, tool, server="s")["message"]
+        assert text_of(call(app, "fine", server="s")) != before
+
+
+def test_late_answers_and_ids_as_strings_end_no_connection(program: dict[str, Any]) -> None:
+    with gateway({"s": program}) as app:
+        before = text_of(call(app, "fine", server="s"))
+        assert "within 2 s" in refused(app, "late", server="s")["message"]
+        assert text_of(call(app, "spelled", server="s")) == "done"
+        assert text_of(call(app, "fine", server="s")) == before
 
 
 @pytest.mark.parametrize("tool", ["dies", "silent", "huge", "wrong", "floods"])
