@@ -56,13 +56,14 @@ class Codes:
 
     def packed(self) -> Packed | None:
         """Return the same weight, bit for bit, in the 4-bit format of `engine.cpu`; None if it does not fit that
-        format: other bits, zeros off the middle, groups too small or out of order."""
+        format: other bits, zeros off the middle, groups too small or out of order, scales that are not float16's."""
         k = self.numbers.shape[1]
         size = k // self.scales.shape[1]
         in_order = torch.equal(self.groups, torch.arange(k) // max(1, size))
-        if self.bits != 4 or not in_order or not fits_four(size) or bool((self.zeros != 8).any()):
+        scales = self.scales.float()
+        if self.bits != 4 or not in_order or not fits_four(scales, size) or bool((self.zeros != 8).any()):
             return None
-        return pack_codes(self.numbers, self.scales.float(), size)
+        return pack_codes(self.numbers, scales, size)
 
 
 def scheme_of(config: Any, where: str) -> Scheme | None:

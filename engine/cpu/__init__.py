@@ -5,7 +5,7 @@ from sluicegate.engine.cpu.decoder import Decoder, decoder_for, program_kernels
 from sluicegate.engine.cpu.head_products import HeadProducts, products_of
 from sluicegate.engine.cpu.huge_pages import settle, settle_beside
 from sluicegate.engine.cpu.kernels.lowrank import MOST_RANK, FactorTable, factor_table
-from sluicegate.engine.cpu.packing import EIGHT, FOUR, HALF_NAMES, Packed, fits_halves, keep_blocks, keep_halves, narrow
+from sluicegate.engine.cpu.packing import EIGHT, HALF_NAMES, Q4_0, Packed, fits_halves, keep_blocks, keep_halves, narrow
 from sluicegate.engine.cpu.small_layers import (
     CpuSmallLinear,
     keep_as_stored,
@@ -25,9 +25,9 @@ __all__ = [
     "BLOCK_NAMES",
     "EIGHT",
     "FAMILIES",
-    "FOUR",
     "HALF_NAMES",
     "MOST_RANK",
+    "Q4_0",
     "CpuSmallLinear",
     "Decoder",
     "FactorTable",

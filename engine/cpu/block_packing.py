@@ -53,10 +53,14 @@ def fill_blocks(form: int, k: int, data: Tensor, scales: Tensor, runs: Iterable[
     """Arrange rows of blocks (first row, uint8 [rows, bytes of a row]) in the panels; all but the last run are whole
     panels."""
     for first, rows in runs:
-        taken = take_apart(form, rows, k)
-        begin, count = first // BLOCK_OUTPUTS, -(-len(rows) // BLOCK_OUTPUTS)
-        data[begin : begin + count] = _code_panels(form, taken.codes)
-        scales[begin : begin + count] = _scale_panels(form, taken.scales)
+        fill_numbers(form, data, scales, first, take_apart(form, rows, k))
+
+
+def fill_numbers(form: int, data: Tensor, scales: Tensor, first: int, numbers: BlockNumbers) -> None:
+    """Arrange some rows in the panels, from row `first` on, with which a panel begins."""
+    begin, count = first // BLOCK_OUTPUTS, -(-len(numbers.codes) // BLOCK_OUTPUTS)
+    data[begin : begin + count] = _code_panels(form, numbers.codes)
+    scales[begin : begin + count] = _scale_panels(form, numbers.scales)
 
 
 def take_apart(form: int, rows: Tensor, k: int) -> BlockNumbers:

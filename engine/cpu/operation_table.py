@@ -98,7 +98,7 @@ class Column(IntEnum):
     WINDOW = auto()
     BLOCK_SIZE = auto()
     SMALL = auto()
-    """Form of the weights: WHOLE, BF16, F16, EIGHT, FOUR or one of blocks. For SHRINK, the group size."""
+    """Form of the weights: WHOLE, BF16, F16, EIGHT or one of blocks. For SHRINK, the group size."""
     SCALES = auto()
     SCALES2 = auto()
     XS = auto()

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from sluicegate.engine.cpu.kernels.products_by_form import READ_AS_THEY_ARE
-from sluicegate.engine.cpu.kernels.small_products import EIGHT
-from sluicegate.engine.cpu.packing import Packed, is_zero, pack, pack_runs, unpack
+from sluicegate.engine.cpu.packing import Packed, head_form, is_zero, pack, pack_runs, unpack
 from sluicegate.engine.cpu.shared_products import multiply
 
 Runs = Callable[[Tensor], Iterable[tuple[int, Tensor]]]
@@ -142,8 +141,8 @@ def shrink_module(
 ) -> None:
     """Round every `nn.Linear` and all experts of a float32 decoder on a CPU, in place.
 
-    Embeddings and the head get at least 8 bits: they affect every token. `known`: layers by name that are already
-    rounded. `runs` returns the rows of a weight, `parts` the experts of a stacked one.
+    The head, and a table of embeddings that it shares, takes the form of `head_form`. `known`: layers by name that are
+    already rounded. `runs` returns the rows of a weight, `parts` the experts of a stacked one.
     """
     head = module.get_output_embeddings()
     embedding = module.get_input_embeddings()
@@ -155,7 +154,7 @@ def shrink_module(
                 bias = None if child.bias is None else child.bias.detach()
                 packed = ready.get(f"{path}.{name}") if child is not head else None
                 if packed is None or packed.form != form:
-                    own = EIGHT if child is head else form
+                    own = head_form(form, child.in_features) if child is head else form
                     packed = pack_runs(runs(child.weight), child.out_features, child.in_features, own)
                 made = CpuSmallLinear(packed, bias)
                 setattr(parent, name, made)

@@ -142,7 +142,7 @@ def _linears(module: Any) -> list[tuple[str, Any]]:
 
 
 def form_of(layer: Any) -> int:
-    """Return the form of a layer's weight: WHOLE, BF16, F16, EIGHT, FOUR or a GGUF block form."""
+    """Return the form of a layer's weight: WHOLE, BF16, F16, EIGHT or a form of blocks."""
     return layer.packed.form if isinstance(layer, CpuSmallLinear) else WHOLE
 
 

@@ -24,8 +24,8 @@ from sluicegate.engine.checkpoints.progress import OnProgress, reporting, watchi
 from sluicegate.engine.cpu import (
     EIGHT,
     FAMILIES,
-    FOUR,
     MOST_RANK,
+    Q4_0,
     Packed,
     factor_table,
     rounds_activations,
@@ -169,7 +169,8 @@ def _loaded(
         if not rounded:
             _shrink(module, weights, where, {} if merged else known)
         notes = what_is_whole(module, weights, name)
-        kept_as = f"{kept_as} {weights}"
+        is_in_blocks = weights == "int4" and module.device.type == "cpu"
+        kept_as = f"{kept_as} {weights}{' in blocks' if is_in_blocks else ''}"
     elif rounded:
         kept_as = f"{kept_as} blocks"
     ends, odd = end_tokens(module, tokenizer, vocab_size, where)
@@ -234,7 +235,7 @@ def _shrink(module: Any, weights: WeightsKind, where: str, known: Mapping[str, P
             + ("CUDA devices: " if weights == "fp8" else "float32 on a CPU, or half precision on CUDA with triton: ")
             + "take 'int8', leave out dtype and device, or serve it with weights = 'full'"
         )
-    shrink_module(module, EIGHT if weights == "int8" else FOUR, known)
+    shrink_module(module, EIGHT if weights == "int8" else Q4_0, known)
 
 
 def _bundled() -> str:

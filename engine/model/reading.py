@@ -43,7 +43,7 @@ from sluicegate.engine.checkpoints.plausible import (
 from sluicegate.engine.checkpoints.quantised import fields_of, reads
 from sluicegate.engine.cpu import (
     EIGHT,
-    FOUR,
+    Q4_0,
     Packed,
 )
 from sluicegate.engine.failures import first_line
@@ -58,7 +58,7 @@ from sluicegate.engine.text.chat_rendering import refuse_malformed
 from sluicegate.engine.text.fast_tokenizer import FastTokenizer
 from sluicegate.plugins import ModelLoadError
 
-_FORMS = {"int8": EIGHT, "int4": FOUR}
+_FORMS = {"int8": EIGHT, "int4": Q4_0}
 _MIMO = "mimo"
 _OF_A_KIND = ("model_type", "architectures", "auto_map")
 

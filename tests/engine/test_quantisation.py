@@ -15,8 +15,8 @@ from sluicegate.engine.batching.runner import ModelRunner, RunnerOptions
 from sluicegate.engine.checkpoints.stand_ins import ExpertsTensor
 from sluicegate.engine.checkpoints.stored_tensors import FileTensor
 from sluicegate.engine.cpu.kernels.rows import FP8, shrink, shrink_to_e4m3, widen
-from sluicegate.engine.cpu.kernels.small_products import padded, scale_bytes, shrink_groups
-from sluicegate.engine.cpu.packing import EIGHT, FOUR, Packed, pack, pack_runs, unpack
+from sluicegate.engine.cpu.kernels.small_products import Q4_0, Q6_K, padded, scale_bytes, shrink_groups
+from sluicegate.engine.cpu.packing import EIGHT, Packed, pack, pack_runs, unpack
 from sluicegate.engine.cpu.small_layers import CpuSmallLinear, SmallEmbedding, SmallExperts
 from sluicegate.engine.memory.kv import E4M3, KVPool, LayerShape
 from sluicegate.engine.settings import KVKind
@@ -40,12 +40,42 @@ def test_packing_keeps_every_weight_within_half_a_step(k: int) -> None:
     packed = pack(weight, EIGHT)
     assert ((unpack(packed) - weight).abs() <= packed.scales[:, None] * 0.501).all()
     assert error_of(weight, EIGHT) < 0.01
-    assert error_of(weight, FOUR) < 0.11
+    assert error_of(weight, Q4_0) < 0.09
 
 
-@pytest.mark.parametrize("form", [EIGHT, FOUR])
+def test_four_bits_lose_less_than_with_one_step_for_each_group() -> None:
+    """Of the largest weight by -8, as ggml takes it: .084 of normally distributed weights."""
+    torch.manual_seed(0)
+    assert error_of(torch.randn(48, 1024) * 0.02, Q4_0) < 0.0825
+
+
+def test_six_bits_lose_less_than_ggml_does_in_as_many() -> None:
+    """ggml's own rounding to Q6_K leaves .0177 of normally distributed weights, one step without a search .0188; rows
+    and columns of other sizes lose no more."""
+    torch.manual_seed(0)
+    weight = torch.randn(48, 1024) * 0.02
+    assert error_of(weight, Q6_K) < 0.0172
+    assert error_of(weight * torch.rand(48, 1).square(), Q6_K) < 0.0175
+    assert pack(weight, Q6_K).nbytes * 8 == 6.5625 * weight.numel()
+
+
+def test_six_bits_keep_numbers_of_very_different_sizes_within_a_step() -> None:
+    """Within the group's step, which is at least the run's unit, and that is one of float16's."""
+    torch.manual_seed(0)
+    weight = torch.randn(20, 512) * torch.exp(3 * torch.randn(20, 512)) * torch.logspace(-6, 3, 20)[:, None]
+    weight[3, 16:32], weight[4] = 0, 0
+    found = unpack(pack(weight, Q6_K))
+    largest = weight.unflatten(1, (-1, 16)).abs().amax(2, keepdim=True)
+    unit = weight.unflatten(1, (-1, 256)).abs().amax(2) / (32 * 128)
+    step = largest / 30 + unit.repeat_interleave(16, 1)[..., None] * 32 + 32 * 6e-8
+    assert ((found - weight).unflatten(1, (-1, 16)).abs() <= step).all()
+    assert (found[3, 16:32] == 0).all()
+    assert (found[4] == 0).all()
+
+
+@pytest.mark.parametrize("form", [EIGHT, Q4_0, Q6_K])
 def test_weights_that_are_all_zero_stay_zero(form: int) -> None:
-    assert (unpack(pack(torch.zeros(3, 64), form)) == 0).all()
+    assert (unpack(pack(torch.zeros(3, 256), form)) == 0).all()
 
 
 def rounded(x: torch.Tensor, group: int) -> torch.Tensor:
@@ -56,31 +86,39 @@ def rounded(x: torch.Tensor, group: int) -> torch.Tensor:
     return ((groups / units.clamp_min(1e-30)).round() * units).flatten(1)[:, :k]
 
 
-@pytest.mark.parametrize("form", [EIGHT, FOUR])
+@pytest.mark.parametrize("form", [EIGHT, Q4_0])
 @pytest.mark.parametrize("rows", [1, 2, 3, 5, 13])
 @pytest.mark.parametrize(("k", "columns"), [(16, 1), (48, 7), (1552, 61)])
 def test_a_product_is_that_of_what_the_rounded_numbers_stand_for(form: int, rows: int, k: int, columns: int) -> None:
     torch.manual_seed(rows)
     x, bias = torch.randn(rows, k), torch.randn(columns)
     packed = pack(torch.randn(columns, k), form)
-    expected = rounded(x, 128 if form == EIGHT else 64) @ unpack(packed).T + bias
+    expected = rounded(x, 128 if form == EIGHT else 32) @ unpack(packed).T + bias
     assert torch.allclose(CpuSmallLinear(packed, bias)(x), expected, atol=2e-3, rtol=1e-4)
 
 
+@pytest.mark.parametrize("rows", [1, 2, 3, 5, 13])
+@pytest.mark.parametrize(("k", "columns"), [(256, 1), (768, 61)])
+def test_a_product_with_6_bits_is_that_of_what_they_stand_for(rows: int, k: int, columns: int) -> None:
+    torch.manual_seed(rows)
+    x, packed = torch.randn(rows, k), pack(torch.randn(columns, k), Q6_K)
+    assert torch.allclose(CpuSmallLinear(packed, None)(x), rounded(x, 16) @ unpack(packed).T, atol=2e-3, rtol=1e-4)
+
+
 def test_a_row_does_not_depend_on_the_others_to_the_last_bit() -> None:
-    for form in (EIGHT, FOUR):
+    for form in (EIGHT, Q4_0):
         layer, x = CpuSmallLinear(pack(torch.randn(50, 300), form), None), torch.randn(11, 300)
         assert torch.equal(torch.cat([layer(x[:1]), layer(x[1:4]), layer(x[4:])]), layer(x))
 
 
-@pytest.mark.parametrize("form", [EIGHT, FOUR])
+@pytest.mark.parametrize(("form", "k"), [(EIGHT, 200), (Q4_0, 200), (Q6_K, 256)])
 @pytest.mark.parametrize("heights", [[37], [1] * 37, [3, 16, 8, 10], [8, 29], [36, 1]])
-def test_a_weight_that_comes_in_runs_is_packed_as_a_whole_one(form: int, heights: list[int]) -> None:
-    weight, first, runs = torch.randn(37, 200), 0, []
+def test_a_weight_that_comes_in_runs_is_packed_as_a_whole_one(form: int, k: int, heights: list[int]) -> None:
+    weight, first, runs = torch.randn(37, k), 0, []
     for height in heights:
         runs.append((first, weight[first : first + height]))
         first += height
-    whole, packed = pack(weight, form), pack_runs(runs, 37, 200, form)
+    whole, packed = pack(weight, form), pack_runs(runs, 37, k, form)
     assert torch.equal(packed.data, whole.data)
     assert torch.equal(packed.scales, whole.scales)
     assert torch.equal(unpack(packed, slice(3, 12)), unpack(whole)[3:12])
@@ -222,6 +260,23 @@ def test_memory_is_what_was_asked_for(tmp_path: Path) -> None:
     assert ModelRunner(eight, 8, 4, RunnerOptions(kv="int8")).is_compiled
 
 
+@pytest.mark.parametrize(("width", "head"), [(256, Q6_K), (64, EIGHT)])
+def test_a_head_of_a_model_in_4_bits_keeps_6_where_its_inputs_come_in_256(
+    width: int, head: int, tmp_path: Path
+) -> None:
+    """The table of embeddings is the head's; the pass is compiled, and logprobs stay as near as with a head of 8."""
+    folder = save_tiny(tmp_path, "llama", hidden_size=width, tie_word_embeddings=True, initializer_range=0.1)
+    full, four = load_model(folder), load_model(folder, weights="int4")
+    module: Any = four.module
+    assert module.lm_head.packed.form == head
+    assert module.model.embed_tokens.packed is module.lm_head.packed
+    runner, text = ModelRunner(four, 16, 4), np.array(prompts([40])[0])
+    assert runner.is_compiled
+    plain = ModelRunner(four, 16, 4, RunnerOptions(forward="transformers"))
+    assert torch.allclose(runner.score(text, chunk=7), plain.score(text, chunk=7), atol=0.1)
+    assert 0 < (ModelRunner(full, 16, 4).score(text, chunk=7) - runner.score(text, chunk=7)).abs().mean() < 1
+
+
 @pytest.mark.parametrize("weights", ["int8", "int4"])
 @pytest.mark.parametrize("family", ["mixtral", "qwen3_moe", "phimoe", "gpt_oss"])
 def test_experts_are_rounded_like_other_layers(family: str, weights: Any, tmp_path: Path) -> None:
@@ -297,6 +352,6 @@ def test_what_cannot_be_rounded_is_refused_with_the_reason(tiny_folder: Folder, 
 
 
 def test_a_packed_weight_says_its_size() -> None:
-    packed = pack(torch.randn(10, 256), FOUR)
+    packed = pack(torch.randn(10, 256), Q4_0)
     assert isinstance(packed, Packed)
-    assert packed.nbytes == 16 * 128 + 16 * 4 * 4  # two panels of eight outputs
+    assert packed.nbytes == 16 * 128 + 16 * 8 * 2  # one panel of 16 outputs

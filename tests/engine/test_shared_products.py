@@ -11,7 +11,8 @@ import torch
 
 from sluicegate.engine.cpu import CpuSmallLinear, Packed, keep_halves
 from sluicegate.engine.cpu import shared_products as products
-from sluicegate.engine.cpu.packing import EIGHT, FOUR, pack
+from sluicegate.engine.cpu.kernels.small_products import Q4_0
+from sluicegate.engine.cpu.packing import EIGHT, pack
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +25,7 @@ def everything_is_worth_sharing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 
 def kept(form: str, n: int, k: int) -> Packed:
     weight = torch.randn(n, k)
-    return keep_halves(weight.bfloat16()) if form == "halves" else pack(weight, {"int8": EIGHT, "int4": FOUR}[form])
+    return keep_halves(weight.bfloat16()) if form == "halves" else pack(weight, {"int8": EIGHT, "int4": Q4_0}[form])
 
 
 def by_threads(threads: int, rows: torch.Tensor, weights: list[Packed], counts: list[int]) -> torch.Tensor:

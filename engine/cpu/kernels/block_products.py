@@ -224,10 +224,11 @@ def _store(builder: Any, found: Any, wanted: tuple[Any, Any], out: Any, onto: An
 @cache
 def block_product(form: int) -> Kernel:
     """Return the product with weights of this form, called as all products are (`products_by_form`). `first` may be
-    anywhere in a panel: what is computed of others is not stored."""
+    anywhere in a panel: what is computed of others is not stored. One row alone waits for memory: it reads panel after
+    panel, since one stream is fetched faster than two."""
     kind = BLOCK_FORMS[form]
     group, group_bytes, run, scale_bytes = kind.group, kind.group_bytes, kind.run, kind.scale_bytes
-    tile_4_2, tile_2_2, tile_1_2 = _tile(form, 4, 2), _tile(form, 2, 2), _tile(form, 1, 2)
+    tile_4_2, tile_2_2 = _tile(form, 4, 2), _tile(form, 2, 2)
     tile_4_1, tile_2_1, tile_1_1 = _tile(form, 4, 1), _tile(form, 2, 1), _tile(form, 1, 1)
 
     @kernel(_SIGNATURE, name="block_product", made_by=(form,))
@@ -235,7 +236,7 @@ def block_product(form: int) -> Kernel:
         groups = k // group
         panel, last = first // BLOCK_OUTPUTS, (first + count + BLOCK_OUTPUTS - 1) // BLOCK_OUTPUTS
         while panel < last:
-            wide = 2 if panel + 2 <= last else 1
+            wide = 2 if rows > 1 and panel + 2 <= last else 1
             begin = BLOCK_OUTPUTS * panel
             low, high = first - begin, first + count - begin
             weights, units = w + panel * groups * group_bytes, scales + panel * (k // run) * scale_bytes
@@ -256,10 +257,13 @@ def block_product(form: int) -> Kernel:
                         tile_2_1(left, ldx, scale, ldxs, groups, weights, units, low, high, here, ldo, onto)
                     row += 2
                 else:
-                    if wide == 2:
-                        tile_1_2(left, ldx, scale, ldxs, groups, weights, units, low, high, here, ldo, onto)
-                    else:
-                        tile_1_1(left, ldx, scale, ldxs, groups, weights, units, low, high, here, ldo, onto)
+                    for at in range(wide):
+                        more, next_units = at * groups * group_bytes, at * (k // run) * scale_bytes
+                        begun, place = BLOCK_OUTPUTS * at, here + 4 * BLOCK_OUTPUTS * at
+                        tile_1_1(
+                            left, ldx, scale, ldxs, groups, weights + more, units + next_units, low - begun,
+                            high - begun, place, ldo, onto,
+                        )  # fmt: skip
                     row += 1
             panel += wide
 

@@ -37,6 +37,8 @@ PANEL = 24
 """Columns computed for all rows before the next ones: they stay in the second-level cache."""
 DEPTH = 1024
 """Longest run of k summed in registers: rows of x of that length stay in the first-level cache."""
+_SHORT = 256
+"""Longest k of one row for which sums at the end of a tile cost more than the memory it reads."""
 
 VECTOR = ir.VectorType(F32, LANES)
 _ZERO = ir.Constant(VECTOR, [0.0] * LANES)
@@ -238,7 +240,8 @@ def panel_product_with(form: int) -> Kernel:
     """Return `multiply_panel(x, ldx, rows, w, ldw, k, columns, ahead, out, ldo, onto)`: as `product_with`, for k up to
     DEPTH; what lies `ahead` bytes after each weight is fetched for whoever is next."""
     tile_8_3, tile_8_1, tile_4_6, tile_4_1 = (_tile(*size, form) for size in ((8, 3), (8, 1), (4, 6), (4, 1)))
-    tile_2_8, tile_2_1, tile_1_8, tile_1_1 = (_tile(*size, form) for size in ((2, 8), (2, 1), (1, 8), (1, 1)))
+    tile_2_8, tile_2_1, tile_1_8, tile_1_4 = (_tile(*size, form) for size in ((2, 8), (2, 1), (1, 8), (1, 4)))
+    tile_1_1 = _tile(1, 1, form)
 
     @kernel(name="panel_product_with", made_by=(form,))
     def multiply_panel(x, ldx, rows, w, ldw, k, columns, ahead, out, ldo, onto):  # type: ignore[no-untyped-def]
@@ -275,9 +278,12 @@ def panel_product_with(form: int) -> Kernel:
             ahead = 0
         if row < rows:
             left, here, column = x + row * ldx, out + row * ldo, 0
-            while column + 8 <= columns:
+            while k <= _SHORT and column + 8 <= columns:
                 tile_1_8(left, ldx, w + column * ldw, ldw, k, ahead, here + 4 * column, ldo, onto)
                 column += 8
+            while column + 4 <= columns:  # long rows wait for memory, which fetches four streams faster than eight
+                tile_1_4(left, ldx, w + column * ldw, ldw, k, ahead, here + 4 * column, ldo, onto)
+                column += 4
             while column < columns:
                 tile_1_1(left, ldx, w + column * ldw, ldw, k, ahead, here + 4 * column, ldo, onto)
                 column += 1

@@ -2,9 +2,9 @@
 
     product(x, ldx, xs, ldxs, rows, w, scales, k, first, count, out, ldo, onto)
 
-computes columns [first, first + count) of `x @ w.T` for `rows` rows; of a weight of 4 bits `first` begins a panel. `w`,
-`scales`: of the weight's first column; `out`: where the first of these columns goes. `xs`, `ldxs`, `scales` mean
-nothing to weights in float32, bfloat16 and float16.
+computes columns [first, first + count) of `x @ w.T` for `rows` rows. `w`, `scales`: of the weight's first column;
+`out`: where the first of these columns goes. `xs`, `ldxs`, `scales` mean nothing to weights in float32, bfloat16 and
+float16.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 from functools import cache
 
 from sluicegate.engine.cpu.kernels.block_products import BLOCK_FORMS, BLOCK_PANEL, BLOCK_PRODUCTS
-from sluicegate.engine.cpu.kernels.panel_products import multiply4
 from sluicegate.engine.cpu.kernels.products import (
     BF16,
     F16,
@@ -22,7 +21,7 @@ from sluicegate.engine.cpu.kernels.products import (
     product_alone_with,
     product_with,
 )
-from sluicegate.engine.cpu.kernels.small_products import EIGHT, FOUR, GROUP4, GROUP8, multiply8
+from sluicegate.engine.cpu.kernels.small_products import EIGHT, GROUP8, multiply8
 from sluicegate.plugins.compiled.kernels import Kernel, kernel
 
 _SIGNATURE = f"void({', '.join(['int64'] * 13)})"
@@ -63,14 +62,8 @@ def product_eight(x, ldx, xs, ldxs, rows, w, scales, k, first, count, out, ldo, 
     multiply8(x, ldx, xs, ldxs, rows, w + k * first, k, scales + 4 * first, k, count, out, ldo, onto)
 
 
-@kernel(_SIGNATURE)
-def product_four(x, ldx, xs, ldxs, rows, w, scales, k, first, count, out, ldo, onto):  # type: ignore[no-untyped-def]
-    scales, w = scales + 4 * (k // GROUP4) * first, w + k // 2 * first
-    multiply4(x, ldx, xs, ldxs, rows, w, scales, k, count, out, ldo, onto)
-
-
 product_whole = wide_product(WHOLE)
-_ROUNDED = {EIGHT: product_eight, FOUR: product_four, **BLOCK_PRODUCTS}
+_ROUNDED = {EIGHT: product_eight, **BLOCK_PRODUCTS}
 PRODUCTS = {**{form: wide_product(form) for form in READ_AS_THEY_ARE}, **_ROUNDED}
 """Product kernels by form of the weight."""
 ALONE = {**{form: wide_product_alone(form) for form in READ_AS_THEY_ARE}, **_ROUNDED}
@@ -80,9 +73,7 @@ WIDEST_PANEL = max(PANEL, BLOCK_PANEL)
 
 def activation_group(form: int) -> int:
     """Return how many inputs share a scale of the activations that a weight of this form reads rounded."""
-    if form in BLOCK_FORMS:
-        return BLOCK_FORMS[form].group
-    return GROUP8 if form == EIGHT else GROUP4
+    return BLOCK_FORMS[form].group if form in BLOCK_FORMS else GROUP8
 
 
 def panel_of(form: int) -> int:

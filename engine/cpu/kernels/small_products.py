@@ -1,6 +1,6 @@
 """Products with weights of 8 bits: activations are rounded to int8 in groups, sums are made in integers.
 
-    x[m, k] ~ xq[m, k] * sx[m, group of k]          int8, groups of GROUP8 or (weights of 4 bits) GROUP4
+    x[m, k] ~ xq[m, k] * sx[m, group of k]          int8, groups of GROUP8
     w[n, k] ~ (wq[n, k] - 128) * sw[n]              a scale for each output
 
 Weights are kept unsigned because the instruction multiplies unsigned by signed bytes; what the offset adds to a sum
@@ -44,11 +44,12 @@ from sluicegate.engine.cpu.kernels.products import (
 from sluicegate.engine.cpu.kernels.rows import bytes_at, floats, words
 from sluicegate.plugins.compiled.kernels import kernel
 
-GROUP8, GROUP4 = 128, 64
-EIGHT, FOUR = 8, 4
-"""Forms of a weight: 8-bit and 4-bit numbers."""
+GROUP8 = 128
+EIGHT = 8
+"""Form of a weight in 8 bits."""
 Q8_0, Q4_0, Q4_K, Q6_K = 18, 14, 24, 26
-"""Forms of a weight in blocks, as GGUF files store it; see `engine.cpu.kernels.block_products`."""
+"""Forms of a weight in blocks, as GGUF files store it and as it is rounded to 4 and 6 bits; see
+`engine.cpu.kernels.block_products`."""
 
 _INTS = ir.VectorType(I32, LANES)
 _FLOATS = ir.VectorType(F32, LANES)
@@ -139,7 +140,7 @@ def _store_scaled(builder: Any, vectors: list[Any], shift: Any, scales: Any, out
             store(builder, builder.fadd(before, value), place)
 
 
-_tile8_4_3, _tile8_2_6, _tile8_1_8 = _tile8(4, 3), _tile8(2, 6), _tile8(1, 8)
+_tile8_4_3, _tile8_2_6 = _tile8(4, 3), _tile8(2, 6)
 _tile8_4_1, _tile8_2_1, _tile8_1_1 = _tile8(4, 1), _tile8(2, 1), _tile8(1, 1)
 
 
@@ -168,10 +169,7 @@ def multiply8(x, ldx, sx, ldsx, rows, w, ldw, sw, k, columns, out, ldo, onto):  
                     n += 1
                 row += 2
             else:
-                while n + 8 <= last:
-                    _tile8_1_8(left, ldx, scale, ldsx, groups, w + n * ldw, ldw, sw + 4 * n, here + 4 * n, ldo, onto)
-                    n += 8
-                while n < last:
+                while n < last:  # one column after another: one stream is fetched faster than several
                     _tile8_1_1(left, ldx, scale, ldsx, groups, w + n * ldw, ldw, sw + 4 * n, here + 4 * n, ldo, onto)
                     n += 1
                 row += 1
@@ -179,8 +177,8 @@ def multiply8(x, ldx, sx, ldsx, rows, w, ldw, sw, k, columns, out, ldo, onto):  
 
 @kernel(fastmath=FASTMATH)
 def shrink_groups(x, k, group, out, scales):  # type: ignore[no-untyped-def]
-    """Round one row [k] to int8 in groups; `scales` gets (address) the groups' scales, their offsets under weights of 4
-    bits (-8 times the sum, int32), and the row's offset under weights of 8 bits."""
+    """Round one row [k] to int8 in groups; `scales` gets (address) the groups' scales, what their offsets under
+    weights in blocks are made of (-8 times the sum, int32), and the row's offset under weights of 8 bits."""
     groups = (k + 127) // 128 * 128 // group
     small, units, sums = bytes_at(out, groups * group), floats(scales, groups), words(scales + 4 * groups, groups)
     source, shift = floats(x, k), np.float32(0)
