@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +52,8 @@ def lines_of(path: Path, endpoint: str) -> Iterator[Line]:
     """Yield the lines that are not blank; blank ones are counted. Raises `BadLine`."""
     with path.open("rb") as opened:
         for number, raw in enumerate(opened, 1):
+            if number == 1:
+                raw = raw.removeprefix(codecs.BOM_UTF8)
             if raw.strip():
                 yield _line(number, raw, endpoint)
 
@@ -61,7 +64,7 @@ def _line(number: int, raw: bytes, endpoint: str) -> Line:
     except DuplicateName as error:
         raise BadLine(number, str(error)) from error
     except ValueError as error:
-        raise BadLine(number, f"not JSON: {error}") from error
+        raise BadLine(number, _unreadable(raw, error)) from error
     except RecursionError as error:
         raise BadLine(number, "it nests too deeply; make it flatter") from error
     if not isinstance(tree, dict):
@@ -76,6 +79,14 @@ def _line(number: int, raw: bytes, endpoint: str) -> Line:
     if not isinstance(body, dict):
         raise BadLine(number, "`body` must be a JSON object")
     return Line(number, custom_id, body)
+
+
+def _unreadable(raw: bytes, error: ValueError) -> str:
+    try:
+        raw.decode()
+    except UnicodeDecodeError as wrong:
+        return f"not UTF-8 at byte {wrong.start + 1} of the line; save the file as UTF-8"
+    return f"not JSON: {error}"
 
 
 def _shown(value: object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import stat
 import time
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import openai
 import pytest
 from openai import OpenAI
 
+from sluicegate.gateway.batches.lines import BadLine, check_lines, lines_of
 from sluicegate.gateway.testing import TestApp
 from tests.gateway.conftest import RunningGateway, running
 from tests.waiting import LIMIT_S
@@ -112,6 +114,37 @@ def test_a_file_that_cannot_be_run_fails_before_anything_runs(
     assert batch.status == "failed"
     [error] = batch.errors.data
     assert (error.line, said in error.message) == (number, True)
+
+
+def test_a_byte_order_mark_and_line_ends_of_windows_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + f"{line(1)}\r\n\r\n{line(2)}\r\n".encode())
+    assert check_lines(path, CHAT) == 2
+    assert [one.custom_id for one in lines_of(path, CHAT)] == ["line-1", "line-2"]
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (line(1).encode("utf-16"), "line 1: not UTF-8 at byte 1 of the line; save the file as UTF-8"),
+        (line(1).encode() + b"\n" + line(2).encode().replace(b"City", b"\xff"), "line 2: not UTF-8 at byte"),
+        (line(1).encode() + b"\n\0\0\n", "line 2: not JSON"),
+    ],
+    ids=["UTF-16", "Latin-1", "NUL"],
+)
+def test_a_file_in_another_encoding_is_refused_as_that(tmp_path: Path, data: bytes, said: str) -> None:
+    """It was said not to be JSON, because of surrogates."""
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(data)
+    with pytest.raises(BadLine, match=re.escape(said)):
+        check_lines(path, CHAT)
+
+
+def test_a_list_goes_on_only_after_a_batch_that_is_there(gateway: RunningGateway) -> None:
+    """It began anew: a client that turns the pages after a batch that was removed never came to their end."""
+    with pytest.raises(openai.NotFoundError) as caught:
+        gateway.client().batches.list(after="batch-0")
+    assert caught.value.param == "after"
 
 
 def test_what_is_not_there_is_not_found(gateway: RunningGateway) -> None:

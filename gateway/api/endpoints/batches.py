@@ -19,6 +19,7 @@ from sluicegate.gateway.batches.records import OPEN
 from sluicegate.gateway.http.admission import admitted
 from sluicegate.gateway.http.guard import check_route
 from sluicegate.gateway.runtime import Runtime
+from sluicegate.plugins import NotFound
 
 TIMES = ("in_progress", "expired", "finalizing", "completed", "failed", "cancelling", "cancelled")
 
@@ -70,7 +71,9 @@ def add_batches_routes(router: APIRouter, runtime: Runtime, dialects: Iterable[D
     async def list_batches(request: Request, limit: int = 20, after: str | None = None) -> Any:
         found = await runtime.batches.batches((await admitted(runtime, request)).tenant)
         ids = [record.id for record in found]
-        start = ids.index(after) + 1 if after in ids else 0
+        if after is not None and after not in ids:
+            raise NotFound(f"there is no batch {after[:100]!r} here", param="after", code="batch_not_found")
+        start = 0 if after is None else ids.index(after) + 1
         page = found[start : start + max(1, min(limit, 100))]
         data = [await _shown(runtime, record) for record in page]
         ends = {"first_id": ids[start] if page else None, "last_id": page[-1].id if page else None}
