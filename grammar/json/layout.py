@@ -14,7 +14,7 @@ from sluicegate.grammar.reading.guards import Guard, all_of
 from sluicegate.grammar.reading.lookahead import OVER, Lookahead, after_byte, behind, joined, under
 from sluicegate.grammar.reading.mask_builder import MaskBuilder
 from sluicegate.grammar.reading.reading import MANY_BYTES, Place, Reading, Run, of_readings, usual_bytes
-from sluicegate.grammar.reading.readings import ByteChoice, InLexeme
+from sluicegate.grammar.reading.readings import ByteChoice, InLexeme, LastBracket
 from sluicegate.grammar.vocabulary.punctuation import PunctuationNode, PunctuationTrie
 from sluicegate.grammar.vocabulary.trie import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
@@ -173,4 +173,6 @@ def closing(byte: int, check: Guard | None, follow: Continuation) -> ByteChoice:
     """Return the choice of a closing bracket, guarded by `check` (of the closed container) and by the continuation's
     guard."""
     guard = all_of(check, follow.guard)
+    if follow.restarts:
+        return LastBracket(byte, follow, guard)
     return ByteChoice({byte: follow}, None if guard is None else {byte: guard})

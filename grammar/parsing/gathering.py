@@ -24,12 +24,17 @@ DONE, TOO_MANY, NO_ROOM, UNKNOWN_SHIFT, PAUSED = range(5)
     ASKED,  # the terminal of which something must be worked out, and the frame in front of it
     ASKED_FRAME,
     PART,  # number of the part
-    BEGIN,  # a lexeme state to begin with in front of the first pair, -1 = none
+    BEGIN,  # how many of the lexeme states to begin with are left
+    BEGIN_FRAME,  # the frame behind them
     UNTIL,  # nodes looked at, past which it pauses
     LAST_PIECE,  # number of the last piece that may be made
     N_STATE,
-) = range(13)
+) = range(14)
 """Of `state`."""
+
+
+_WORDS_A_NODE, _TOKENS_A_NODE = 40, 8
+"""What is done in the time of visiting a node: words of bitmasks that are joined, tokens that are added singly."""
 
 
 @kernel(python=True)
@@ -42,15 +47,17 @@ def push(at, frame, depth, read, pairs, top):  # type: ignore[no-untyped-def]
 
 
 @kernel(python=True)
-def take(number, pieces, id_pool, rows, row, taken, state):  # type: ignore[no-untyped-def]
-    """Add the tokens of a piece to `row`, and to `taken` as long as they are few."""
+def take(number, pieces, id_pool, rows, row, taken, state, counts):  # type: ignore[no-untyped-def]
+    """Add the tokens of a piece to `row`, and to `taken` as long as they are few. That counts as visiting nodes."""
     if pieces[number, 4] == state[PART]:
         return
     pieces[number, 4] = state[PART]
     if pieces[number, 2] >= 0:
         row |= rows[pieces[number, 2]]
         state[N_TOKENS] += SPARSE + 1
+        counts[N_VISITED] += row.size // _WORDS_A_NODE
         return
+    counts[N_VISITED] += (pieces[number, 1] - pieces[number, 0]) // _TOKENS_A_NODE
     for k in range(pieces[number, 0], pieces[number, 1]):
         token = id_pool[k]
         row[token >> 5] |= np.int32(1) << np.int32(token & 31)
@@ -65,13 +72,13 @@ def take(number, pieces, id_pool, rows, row, taken, state):  # type: ignore[no-u
     "int64[::1], int32[::1], int32[::1], int64[:, ::1], int64[:, ::1], int64[::1], int64[::1], int32[::1], "
     "int32[:, ::1], int32[::1], "
     "int32[:, ::1], int64[::1], int32[::1], int32[::1], int32[::1], int64[:, ::1], int64[::1], int32[:, ::1], "
-    "int32[:, ::1], int32[::1], int32[::1], int64[::1], int64, int64, int64)",
+    "int32[:, ::1], int32[::1], int32[::1], int32[::1], int64[::1], int64, int64, int64)",
     python=True,
 )
 def gather(  # type: ignore[no-untyped-def]
     letters, nodes, ids, table, classes, loops, accepting, starts, owners, wanted, class_bits, ignored,
     closed, frame_bits, leaving, shift_keys, shift_values, pool, places, bits, slots, keys, values, pieces, id_pool,
-    rows, counts, indexed, left, few, pairs, seen, exits, waiting, row, taken, state, most_first, most_nodes,
+    rows, counts, indexed, left, few, pairs, seen, exits, waiting, row, taken, begins, state, most_first, most_nodes,
     most_inner,
 ):  # fmt: skip
     """Follow the rows (places, frame, depth, terminal read last) on the stack `pairs` through all pieces.
@@ -86,12 +93,13 @@ def gather(  # type: ignore[no-untyped-def]
     that begin with a byte class; `ignored` int64[W]; `frame_bits` int64[F, W]: terminals that may come in a frame;
     `leaving` bool[F]: something outside may. `shift_keys`, `shift_values`: the frame behind frame * T + terminal.
     Writes to `exits` rows (places, frame) whose frame is leaving; to `waiting` rows (places, frame, terminal, depth)
-    where the frame behind is not known; the tokens to `row` and `taken`. The others: see `walks.piece_of`.
+    where the frame behind is not known; the tokens to `row` and `taken`. `begins`: lexeme states to begin with, in
+    front of the pairs. The others: see `walks.piece_of`.
     """
     n_terminals = starts.size
     words = ignored.size
-    if state[BEGIN] >= 0:
-        begin = state[BEGIN]
+    while state[BEGIN] > 0:
+        begin = begins[state[BEGIN] - 1]
         number = piece_of(
             0, begin, most_first, letters, nodes, ids, table, classes, loops, accepting, wanted[owners[begin]],
             class_bits, pool, places, bits, slots, keys, values, pieces, id_pool, rows,
@@ -99,12 +107,13 @@ def gather(  # type: ignore[no-untyped-def]
         )  # fmt: skip
         if number < 0:
             return NO_ROOM
-        if pieces[number, 2] == -2:
+        if pieces[number, 2] == -2 or state[N_PAIRS] == pairs.shape[0]:
             return TOO_MANY
-        take(number, pieces, id_pool, rows, row, taken, state)
-        pairs[0, 0] = pieces[number, 3]
-        pairs[0, 3] = owners[begin]
-        state[BEGIN] = -1
+        if counts[N_VISITED] > state[UNTIL]:
+            return PAUSED
+        take(number, pieces, id_pool, rows, row, taken, state, counts)
+        state[N_PAIRS] = push(pieces[number, 3], state[BEGIN_FRAME], 1, owners[begin], pairs, state[N_PAIRS])
+        state[BEGIN] -= 1
     while state[N_PAIRS] > 0:
         top = state[N_PAIRS] - 1
         at = pairs[top, 0]
@@ -162,7 +171,7 @@ def gather(  # type: ignore[no-untyped-def]
                     return TOO_MANY
                 if counts[N_VISITED] > state[UNTIL]:
                     return PAUSED
-                take(number, pieces, id_pool, rows, row, taken, state)
+                take(number, pieces, id_pool, rows, row, taken, state, counts)
                 behind = pieces[number, 3]
                 if places[behind, 1] == places[behind, 0]:
                     continue

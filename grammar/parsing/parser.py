@@ -208,6 +208,10 @@ class AfterValue(Continuation):
         self.parser = parser
         self.frame = frame
 
+    @property
+    def restarts(self) -> bool:  # type: ignore[override]
+        return self.parser.begins_value(self.frame)
+
     def after(self, outcome: int) -> tuple[Reading, ...]:
         return self.parser.before(self.frame)
 

@@ -40,6 +40,10 @@ _OF_RUN, _NODES_A_CHARGE = 10, 22
 _FIRST = np.ones(1, np.bool_)
 
 
+Start = int | frozenset[int] | tuple[int, ...]
+"""A lexeme state, several of them, or numbers of sets of places inside tokens."""
+
+
 class BoundaryNodes(NamedTuple):
     """Nodes of the trie inside tokens, behind which something new begins. Equal ones have the same number."""
 
@@ -148,27 +152,29 @@ class LexemePieces:
 
     # --- parts --------------------------------------------------------------------------------------------------------
 
-    def gathered(
-        self, start: int | tuple[int, ...], frame: ParseFrame, most_pieces: int | None = None
-    ) -> GatheredTokens | None:
-        """Return what can be read from a lexeme's state, or from sets of places, in front of `frame`; None where the
+    def gathered(self, start: Start, frame: ParseFrame, most_pieces: int | None = None) -> GatheredTokens | None:
+        """Return what can be read from states of lexemes, or from sets of places, in front of `frame`; None where the
         ways to read tokens are too many for that, or about `most_pieces` new pieces were made."""
         state, number = self._state, self._number(frame)
         part = int(state[g.PART]) + 1
         state[:] = 0
         state[g.PART] = part
-        if isinstance(start, int):
-            self._pairs[0] = self.root, number, int(start != OVER), -1
-            state[g.N_PAIRS], state[g.BEGIN] = 1, -1 if start == OVER else start
-        else:
+        begins = NO_IDS
+        if isinstance(start, tuple):
             if len(start) > MOST_PAIRS // 2:
                 return None
             self._pairs[: len(start), 0] = start
             self._pairs[: len(start), 1:] = number, 1, -1
-            state[g.N_PAIRS], state[g.BEGIN] = len(start), -1
+            state[g.N_PAIRS] = len(start)
+        elif start == OVER:
+            self._pairs[0] = self.root, number, 0, -1
+            state[g.N_PAIRS] = 1
+        else:
+            begins = np.array([start] if isinstance(start, int) else sorted(start), np.int32)
+            state[g.BEGIN], state[g.BEGIN_FRAME] = len(begins), number
         row = np.zeros(self._vocabulary.row_words, np.int32)
         taken = np.empty(walks.SPARSE, np.int32)
-        if not self._followed(row, taken, MOST_PIECES if most_pieces is None else most_pieces):
+        if not self._followed(row, taken, begins, MOST_PIECES if most_pieces is None else most_pieces):
             return None
         count = int(state[g.N_TOKENS])
         exits = [(at, self._frames[number]) for at, number in self._exits[: state[g.N_EXITS]].tolist()]
@@ -178,13 +184,13 @@ class LexemePieces:
             else GatheredTokens(row, NO_IDS, exits)
         )
 
-    def _followed(self, row: I32, taken: I32, most_pieces: int) -> bool:
+    def _followed(self, row: I32, taken: I32, begins: I32, most_pieces: int) -> bool:
         """Follow all pairs; False where they are too many."""
         self._state[g.LAST_PIECE] = self._counts[walks.N_PIECES] + most_pieces
         seen = np.zeros(2 * MOST_PAIRS, np.int64)
         state = self._state
         while True:
-            found = self._run(seen, row, taken)
+            found = self._run(seen, row, taken, begins)
             if found == g.TOO_MANY:
                 return False
             if found == g.NO_ROOM:
@@ -198,7 +204,7 @@ class LexemePieces:
             else:
                 return True
 
-    def _run(self, seen: I64, row: I32, taken: I32) -> int:
+    def _run(self, seen: I64, row: I32, taken: I32, begins: I32) -> int:
         look()
         visited = int(self._counts[walks.N_VISITED])
         self._state[g.UNTIL] = visited + min(_NODES_A_RUN, int(_NODES_A_CHARGE * min(left(), _NODES_A_RUN)))
@@ -210,7 +216,7 @@ class LexemePieces:
                 self._ignored, self._closed, self._frame_bits, self._leaving, self._shift_keys, self._shift_values,
                 self._pool, self._places, self._place_bits, self._slots, self._keys, self._values, self._pieces,
                 self._ids, self._rows, self._counts, self._indexed, room.reshape(-1), few, self._pairs, seen,
-                self._exits, self._waiting, row, taken, self._state, MOST_NODES, _MOST_OF_LEXEME, MOST_INNER,
+                self._exits, self._waiting, row, taken, begins, self._state, MOST_NODES, _MOST_OF_LEXEME, MOST_INNER,
             )  # fmt: skip
         charge(_OF_RUN + (int(self._counts[walks.N_VISITED]) - visited) / _NODES_A_CHARGE)
         return int(found)

@@ -19,7 +19,7 @@ from sluicegate.grammar.parsing.frames import FrameTemplate, ParseFrame
 from sluicegate.grammar.parsing.kernels import walk_known
 from sluicegate.grammar.parsing.lexer import Flags
 from sluicegate.grammar.parsing.lexer_tables import OVER
-from sluicegate.grammar.parsing.pieces import MOST_NODES, BoundaryNodes, LexemePieces, distinct
+from sluicegate.grammar.parsing.pieces import MOST_NODES, BoundaryNodes, LexemePieces, Start, distinct
 from sluicegate.grammar.parsing.walks import SPARSE
 from sluicegate.grammar.reading.mask_builder import MaskBuilder
 from sluicegate.grammar.token_ids import I32, NO_IDS, join
@@ -33,6 +33,8 @@ _FEW_PIECES = 1_200
 _FEW_CONFIGURATIONS = 40
 """Most configurations of a first try of each way to make a part: some milliseconds, and one of the ways often needs no
 more. What a try has computed is kept."""
+_MOST_APART = 12
+"""Most lexeme states of a text that are looked at one by one, so that what was found for each can be used again."""
 _END = -1
 _OF_WALK, _OF_STEP = 20, 3
 _NODES_A_CHARGE = 150
@@ -45,10 +47,6 @@ class VocabularyWalk(NamedTuple):
     ids: I32
     unknown: I32
     left: I32
-
-
-Start = int | tuple[int, ...]
-"""A lexeme state, or numbers of sets of places inside tokens."""
 
 
 class TokenPart(NamedTuple):
@@ -93,7 +91,7 @@ class TokenParts:
 
     def _all(self, at: Configuration, outer: list[tuple[BoundaryNodes, ParseFrame]]) -> Iterator[TokenPart]:
         frames = self.configurations.frames
-        pending: list[tuple[Start, ParseFrame]] = list(at.parts)
+        pending = _starts(at)
         seen: set[tuple[Start, ParseFrame]] = set()
         while pending:
             tick()
@@ -181,8 +179,9 @@ class TokenParts:
         `most_new` of them are new."""
         configurations = self.configurations
         known = len(configurations.all)
-        at = configurations.of([(start if isinstance(start, int) else OVER, frame)])
-        nodes = self._pieces.united((self._pieces.root,) if isinstance(start, int) else start).nodes
+        inside = start if isinstance(start, frozenset) else (start,) if isinstance(start, int) else (OVER,)
+        at = configurations.of([(state, frame) for state in inside])
+        nodes = self._pieces.united(start if isinstance(start, tuple) else (self._pieces.root,)).nodes
         entries, states = ~nodes, np.full(len(nodes), at.number, np.int32)
         every = np.ones(256, np.bool_)
         walks = []
@@ -281,6 +280,20 @@ class TokenParts:
                 charge(len(found) / 2)
                 for token in found:
                     yield words[token][cut:], token
+
+
+def _starts(at: Configuration) -> list[tuple[Start, ParseFrame]]:
+    """Return the parts of a configuration; lexeme states in front of one frame together where there are many."""
+    if len(at.parts) <= _MOST_APART:
+        return list(at.parts)
+    found: list[tuple[Start, ParseFrame]] = []
+    states: dict[ParseFrame, list[int]] = {}
+    for state, frame in at.parts:
+        if state == OVER:
+            found.append((state, frame))
+        else:
+            states.setdefault(frame, []).append(state)
+    return [*found, *((frozenset(group) if len(group) > 1 else group[0], frame) for frame, group in states.items())]
 
 
 def _by_hole(exits: dict[int, list[int]]) -> tuple[tuple[tuple[int, ...], int], ...]:

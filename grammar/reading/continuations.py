@@ -42,6 +42,8 @@ class Continuation:
     by_text = False
     """Whether what follows depends on the text, which `finish` examines; `after` then returns what follows for any
     text."""
+    restarts = False
+    """Whether a JSON value may come next that is not part of the one before: `finish` restarts the tape."""
     in_frame = False
     """Whether the way to the end of the innermost bracket or tag leads through what follows."""
     place: Place | None = None

@@ -296,6 +296,19 @@ class ByteChoice(Reading):
         return MANY_BYTES if self.guards else {byte for byte in self.moves if self.go(byte)}
 
 
+class LastBracket(ByteChoice):
+    """The bracket that closes a whole value, behind which another value may begin: `follow` restarts the tape."""
+
+    __slots__ = ("follow",)
+
+    def __init__(self, byte: int, follow: Continuation, guard: Guard | None) -> None:
+        super().__init__({byte: follow}, None if guard is None else {byte: guard})
+        self.follow = follow
+
+    def step(self, byte: int, run: Run) -> tuple[Reading, ...]:
+        return self.follow.finish(0, run, 0) if super().step(byte, run) else ()
+
+
 class AtEnd(Reading):
     """The whole text was read; nothing but the end may follow."""
 

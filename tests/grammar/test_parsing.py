@@ -6,10 +6,11 @@ import random
 from typing import Any
 
 import lark
+import numpy as np
 import pytest
 
 from sluicegate.grammar import GrammarError, LazyGrammar, Vocabulary, compile_lark
-from sluicegate.grammar.parsing import kernels, pieces, tokens, walks
+from sluicegate.grammar.parsing import gathering, kernels, pieces, tokens, walks
 from sluicegate.grammar.parsing.rewriting.ambiguity import untangled
 from sluicegate.grammar.parsing.rules import SymbolCodes
 from tests.grammar.grammar_checks import accepts, allowed
@@ -203,3 +204,35 @@ def test_a_walk_takes_whole_what_one_of_the_lexemes_reads(monkeypatch: pytest.Mo
     matcher = compile_lark(NAMES_GRAMMAR, NAMES_VOCABULARY).matcher()
     assert allowed(matcher, NAMES_VOCABULARY) == set(range(len(NAMES))) - {NAMES.index(b"(")}
     assert sum(seen) == 15
+
+
+NUMBERS = (
+    "start: ("
+    + " | ".join(f"T{n}" for n in range(20))
+    + ")*\n"
+    + "".join(f"T{n}: /[01]+(b{{{n}}}a)?/\n" for n in range(20))
+)
+
+
+def test_many_lexemes_that_may_be_open_are_looked_at_together() -> None:
+    """Of twenty numbers that a text may be, all in front of one frame, one part is made."""
+    matcher = compile_lark(NUMBERS, VOCABULARY).matcher()
+    matcher.accept(_WORDS.index(b"0"))
+    reading: Any = matcher._at.readings[0]
+    assert len(reading.at.parts) == 20
+    row = mask_by_trial(matcher, VOCABULARY)
+    assert allowed(matcher, VOCABULARY) == {t for t in range(VOCABULARY.size) if int(row[t >> 5]) >> (t & 31) & 1}
+    made = reading.parser.tokens(VOCABULARY)._parts
+    assert sum(frame is reading.at.parts[0][1] or isinstance(start, frozenset) for start, frame in made) == 1
+
+
+@pytest.mark.parametrize(("piece", "visited"), [([0, 80, -1, 0, -1], 10), ([0, 0, 0, 0, -1], 50)])
+def test_tokens_that_a_part_takes_count_as_visited_nodes(piece: list[int], visited: int) -> None:
+    """Once for a part, however often it comes upon the piece: 80 tokens one by one, or a row of 2,000 words."""
+    state, counts = np.zeros(gathering.N_STATE, np.int64), np.zeros(7, np.int64)
+    state[gathering.PART] = 1
+    row, ids, rows = np.zeros(2_000, np.int32), np.arange(80, dtype=np.int32), np.zeros((1, 2_000), np.int32)
+    known = np.array([piece], np.int32)
+    for _ in range(2):
+        gathering.take.py_func(0, known, ids, rows, row, np.zeros(9, np.int32), state, counts)
+        assert counts[walks.N_VISITED] == visited
