@@ -66,7 +66,7 @@ class Directory:
 
     async def refresh(self) -> bool:
         """Read the store again if it changed; return whether anything is new."""
-        began_s = time.time()
+        began_s = time.monotonic()  # a clock that is set must neither shut out all keys nor keep revoked ones
         try:
             found = await self._read(self._look, self._version)
         except Exception as error:

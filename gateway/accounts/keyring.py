@@ -83,7 +83,7 @@ class Keyring:
         state = found[1].state(now_s)
         if state != "active":
             raise AuthenticationError(f"the API key {found[1].id!r} is {state}; ask the operator for a new one")
-        self._check_confirmed(found[1], now_s)
+        self._check_confirmed(found[1])
         return found[1], found[2]
 
     def _entry(self, api_key: str) -> Entry | None:
@@ -104,7 +104,7 @@ class Keyring:
         state = "gone" if record is None else record.state(time.time())
         if record is None or state != "active":
             raise AuthenticationError(f"the API key {key_id!r} is {state}; ask the operator for a new one")
-        self._check_confirmed(record, time.time())
+        self._check_confirmed(record)
         return record, record.caller()
 
     def identify(self, api_key: str | None) -> tuple[KeyRecord | None, Caller]:
@@ -117,10 +117,11 @@ class Keyring:
             )
         return self.find(api_key)
 
-    def _check_confirmed(self, record: KeyRecord, now_s: float) -> None:
+    def _check_confirmed(self, record: KeyRecord) -> None:
         """Raise `BooksUnavailable` where the store has not confirmed this key for too long: it may be revoked since."""
         if record.source == "configuration":
             return
+        now_s = time.monotonic()
         if now_s >= self.good_until_s or (self._doubtful and now_s >= self._doubtful.get(record.id, float("inf"))):
             raise BooksUnavailable(
                 "the store of keys lost this key or cannot be read, for longer than [accounts] keep_keys_s; try again",

@@ -22,7 +22,7 @@ class RecentAnswers:
         kept = self._owners.get(found.owner)
         if kept is None:
             kept = self._owners[found.owner] = OrderedDict()
-        kept[found.request] = found, time.time()
+        kept[found.request] = found, time.monotonic()
         kept.move_to_end(found.request)
         if len(kept) > self._most:
             kept.popitem(last=False)
@@ -36,7 +36,7 @@ class RecentAnswers:
         self._owners.pop(owner, None)
 
     def expire(self, keep_s: float) -> None:
-        before = time.time() - keep_s
+        before = time.monotonic() - keep_s
         for owner, kept in list(self._owners.items()):
             while kept and next(iter(kept.values()))[1] < before:
                 kept.popitem(last=False)

@@ -33,6 +33,8 @@ class Totals:
     def _turn(self, now_s: float) -> None:
         today = day_of(now_s)
         if today <= self._day:  # a clock that steps back gives nobody yesterday's money again
+            if day_of(now_s + 86400) < self._day:  # the day of a clock that was wrong would last far too long
+                self._day = today
             return
         same_month = today[:7] == self._day[:7]
         self._spent = {owner: [0, month if same_month else 0] for owner, (_, month) in self._spent.items()}

@@ -8,6 +8,8 @@ from collections import deque
 from typing import Literal
 
 SPAN_S = 60
+SET_BACK_S = {"day": 2 * 86400, "month": 62 * 86400}
+"""A period that ends later than this was begun by a clock that was set back since. What was spent stays spent."""
 
 
 class SlidingSum:
@@ -115,6 +117,8 @@ class Spend:
         if now_s >= self._ends_s:
             if self._ends_s:
                 self.spent = 0
+            self._ends_s = period_end(self.period, now_s)
+        elif now_s < self._ends_s - SET_BACK_S[self.period]:  # the period of a clock that was wrong ends far too late
             self._ends_s = period_end(self.period, now_s)
 
 

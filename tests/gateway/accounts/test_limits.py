@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import httpx
 import pytest
 
+from sluicegate.gateway.accounts import keyring
 from sluicegate.gateway.accounts.limits.totals import Totals
 from sluicegate.gateway.accounts.limits.windows import SlidingSum, Spend, period_end
 from sluicegate.gateway.accounts.records import UsageKey, day_of
 from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import ConfigurationError, Outcome
+from tests.altered import altered
 
 PRICES = {"scripted": {"input": 1.0, "output": 2.0}}
 
@@ -220,6 +224,37 @@ def test_a_clock_that_is_set_back_gives_nobody_the_day_again() -> None:
     assert totals.of("key", "a", now_s - 86400) == (7, 7)
     assert totals.of("key", "a", now_s) == (7, 7)
     assert totals.of("key", "a", now_s + 86400)[0] == 0
+
+
+def test_the_day_of_a_clock_that_was_wrong_ends_with_the_right_one() -> None:
+    """As of a machine that starts in 2036 and is then set right: what was spent counted for ten years."""
+    right_s = 1_800_000_000.0
+    wrong_s = right_s + 3650 * 86400
+    totals = Totals()
+    totals.restore({}, wrong_s)
+    totals.add(UsageKey(day_of(wrong_s), "a", "", "", "m"), 7, wrong_s)
+    assert totals.of("key", "a", right_s) == (7, 7)
+    assert totals.of("key", "a", right_s + 86400)[0] == 0
+    for period, days in (("day", 1), ("month", 31)):
+        spend = Spend(period, 100)  # type: ignore[arg-type]
+        assert spend.left(wrong_s) == 100
+        spend.settle(0, 90, wrong_s)
+        assert spend.left(right_s) == 10
+        assert spend.ends_in_s(right_s) <= days * 86400
+        assert spend.left(right_s + days * 86400) == 100
+
+
+@pytest.mark.parametrize("step_s", [7200.0, 400 * 86400.0])
+def test_a_clock_that_is_set_forward_shuts_out_no_key(
+    tmp_path: Path, step_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All keys of the store were a 503 until it was read the next time."""
+    with app(key("ops", scopes=["admin"]), accounts={"path": str(tmp_path / "accounts.db")}) as gateway:
+        made = gateway.client.post("/admin/keys", json={"id": "a"}, headers={"authorization": "Bearer secret-ops"})
+        monkeypatch.setattr(keyring, "time", altered(time, time=lambda: time.time() + step_s))
+        body = {"model": "scripted", "messages": [{"role": "user", "content": "hi"}]}
+        headers = {"authorization": f"Bearer {made.json()['key']}"}
+        assert gateway.client.post("/v1/chat/completions", json=body, headers=headers).status_code == 200
 
 
 @pytest.mark.parametrize(

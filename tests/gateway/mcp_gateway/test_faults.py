@@ -24,7 +24,8 @@ from tests.waiting import until
 PROGRAM = """
 import json, os, sys, time
 TOOLS = [{"name": name, "description": name, "inputSchema": {"type": "object"}} for name in
-         ("fine", "dies", "silent", "babbles", "huge", "wrong", "env", "ask", "nan", "floods", "reports", "later", "earlier", "spelled", "late")]
+         ("fine", "dies", "silent", "babbles", "huge", "wrong", "env", "ask", "nan", "floods", "reports",
+          "later", "earlier", "spelled", "late")]
 def say(message): sys.stdout.write(json.dumps(message) + "\\n"); sys.stdout.flush()
 def text(id, said): say({"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": said}]}})
 for line in sys.stdin:
