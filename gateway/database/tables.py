@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeVar
 
 from sluicegate.gateway.database.migrations import KEPT_TABLES, KEPT_WRITERS
 from sluicegate.gateway.database.postgres import Connection, Database, Rows, patient
+from sluicegate.gateway.database.private_file import make_private
 from sluicegate.gateway.database.sqlite_faults import concerns_file, fault_of, is_damaged
 
 T = TypeVar("T")
@@ -108,8 +109,7 @@ class SqliteTables:
         the name of the schema."""
         if self._connection is None:
             if self._path is not None:
-                self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                self._path.touch(mode=0o600)
+                make_private(self._path)
             db = sqlite3.connect(":memory:", timeout=5.0, check_same_thread=False, isolation_level=None)
             try:
                 db.execute("attach ? as sluicegate", (str(self._path or ":memory:"),))

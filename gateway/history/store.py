@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sluicegate.gateway.database.private_file import make_private
 from sluicegate.gateway.history.rail_counts import TABLE, RailKey, add_counts
 from sluicegate.gateway.history.request_filter import HistoryFilter
 from sluicegate.gateway.history.rows import COLUMNS, RequestLine, Verdict, values_of
@@ -177,8 +178,7 @@ class HistoryStore:
     def _db(self) -> sqlite3.Connection:
         if self._database is None:
             if self._path is not None:
-                self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                self._path.touch(mode=0o600)
+                make_private(self._path)
             self._database = _opened(self._path)
         return self._database
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sluicegate.gateway.database import Database, note_change
+from sluicegate.gateway.database.private_file import make_private
 from sluicegate.gateway.mcp.definitions import ToolDefinition
 from sluicegate.plugins import ConfigurationError
 
@@ -76,8 +77,7 @@ class SqlitePinStore:
     def open(self) -> None:
         try:
             if self._path is not None:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                self._path.touch(mode=0o600)
+                make_private(self._path)
             db = sqlite3.connect(self._path or ":memory:", check_same_thread=False)
             db.executescript("pragma journal_mode = wal; pragma synchronous = full;")
             db.execute(

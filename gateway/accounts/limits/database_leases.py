@@ -8,9 +8,7 @@ where there is no Redis, which answers faster.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
-import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +18,7 @@ from typing import Protocol, TypeVar
 from sluicegate.gateway.accounts.health import Health
 from sluicegate.gateway.accounts.limits.lease_client import UNREACHABLE
 from sluicegate.gateway.accounts.limits.lease_script import ALIVE_S, SLOT_S, LeaseQuestion, LeaseReply
+from sluicegate.gateway.accounts.limits.presence import Presence
 from sluicegate.gateway.database import Connection, Database
 from sluicegate.plugins import Overloaded
 
@@ -65,28 +64,19 @@ class DatabaseTime:
         return ((slot + 2) * SLOT_S * 1000 - self.ms) / 1000
 
 
-class DatabaseLeases:
+class DatabaseLeases(Presence):
     """A `LeaseStore`."""
 
     def __init__(self, database: Database, health: Health) -> None:
-        self.name = os.urandom(6).hex()
+        super().__init__()
         self._database = database
         self._health = health
-        self._numbers = itertools.count(1)
-        self._alive_until = 0.0
         self._threads = ThreadPoolExecutor(THREADS, "leases")
-
-    def next_number(self) -> int:
-        return next(self._numbers)
-
-    @property
-    def is_alive(self) -> bool:
-        return time.monotonic() < self._alive_until
 
     async def renew_presence(self) -> None:
         sent = time.monotonic()
         await self._call(self._write_presence)
-        self._alive_until = sent + ALIVE_S
+        self.note_alive(sent)
 
     async def ask(self, limit: str, question: LeaseQuestion) -> LeaseReply:
         sent = time.monotonic()
@@ -97,7 +87,7 @@ class DatabaseLeases:
             reason = f"the database of shared limits does not answer ({type(error).__name__}); bring it back"
             self._health.begin("leases", reason, error)
             raise Overloaded(UNREACHABLE, retry_after_s=1.0) from error
-        self._alive_until = sent + ALIVE_S
+        self.note_alive(sent)
         self._health.end("leases")
         return reply
 

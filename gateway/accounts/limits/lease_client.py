@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import itertools
-import os
 import time
 from typing import Any
 
 from sluicegate.cache.stores.redis_client import Tls, connect, why_of
 from sluicegate.gateway.accounts.health import Health
 from sluicegate.gateway.accounts.limits.lease_script import ALIVE_S, LEASE, LeaseQuestion, LeaseReply, read_reply
+from sluicegate.gateway.accounts.limits.presence import Presence
 from sluicegate.gateway.accounts.stores.redis import prefix_of
 from sluicegate.plugins import Overloaded
 
@@ -18,31 +17,21 @@ BEAT_S = ALIVE_S / 5
 UNREACHABLE = "limits are shared and their store cannot be reached now; try again"
 
 
-class LeaseClient:
+class LeaseClient(Presence):
     """Used on the event loop. A question is sent at most twice, and only as it was: `lease_script` answers it once."""
 
     def __init__(self, url: str, health: Health) -> None:
-        self.name = os.urandom(6).hex()
+        super().__init__()
         self._url = url
         self._alive, self._lease = f"{prefix_of(url)}:alive:", f"{prefix_of(url)}:lease:"
         self._health = health
         self._client: Any = None
-        self._numbers = itertools.count(1)
-        self._alive_until = 0.0
-
-    def next_number(self) -> int:
-        return next(self._numbers)
-
-    @property
-    def is_alive(self) -> bool:
-        """Return whether Redis still counts this gateway's seats as its own, by the clock of this process."""
-        return time.monotonic() < self._alive_until
 
     async def renew_presence(self) -> None:
         """Renew this gateway's presence; its seats stay its own for another `ALIVE_S` seconds."""
         sent = time.monotonic()
         await self.client.set(self._alive + self.name, 1, px=int(ALIVE_S * 1000))
-        self._alive_until = sent + ALIVE_S
+        self.note_alive(sent)
 
     @property
     def client(self) -> Any:
@@ -61,7 +50,7 @@ class LeaseClient:
             reason = f"the store of shared limits does not answer: {why_of(error)}"
             self._health.begin("leases", reason, error)
             raise Overloaded(UNREACHABLE, retry_after_s=1.0) from error
-        self._alive_until = sent + ALIVE_S
+        self.note_alive(sent)
         self._health.end("leases")
         self._health.set_aside("rows_set_aside", reply.strange, self._lease + limit)
         return reply

@@ -12,6 +12,7 @@ from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any
 
+from sluicegate.gateway.database.private_file import make_private
 from sluicegate.gateway.review.items import FalsePositiveReport, ReviewItem, Status
 from sluicegate.gateway.review.stores.base import Sealer, Sealing
 
@@ -111,8 +112,7 @@ class SqliteReviewStore:
     def _db(self) -> sqlite3.Connection:
         if self._database is None:
             if self._path is not None:
-                self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                self._path.touch(mode=0o600)
+                make_private(self._path)
             database = sqlite3.connect(self._path or ":memory:", timeout=5.0, check_same_thread=False)
             try:
                 database.executescript(SCHEMA)
