@@ -17,6 +17,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from sluicegate.engine import Engine, EngineSettings, LiveGeneration, LoadedModel
+from sluicegate.engine.loop.core import EngineCore
 from sluicegate.plugins import ClosingTokens, Job, Piece, Prompt, Sampling, TokenLogprob, TokenRejected, Usage
 
 _ids = count()
@@ -44,6 +45,11 @@ async def serving(model: LoadedModel, **settings: Any) -> AsyncIterator[Engine]:
         yield engine
     finally:
         await engine.close()
+
+
+def core_of(engine: Engine) -> EngineCore:
+    (core,) = engine._registry.cores
+    return core
 
 
 def a_job(model: LoadedModel, prompt: Sequence[int] | str, n: int = 1, **fields: Any) -> Job:

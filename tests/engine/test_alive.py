@@ -19,11 +19,10 @@ from hypothesis import strategies as st
 
 from sluicegate.engine import Engine, LoadedModel
 from sluicegate.engine.batching.batch import Batch
-from sluicegate.engine.loop.core import EngineCore
 from sluicegate.engine.loop.wait_estimate import WaitEstimate
 from sluicegate.plugins import DeadlineExceeded, GenerationFailed, LoadReporter, Overloaded
 from tests.engine.conftest import MakeModel
-from tests.engine.driving import a_job, collect, prompts, run, serving
+from tests.engine.driving import a_job, collect, core_of, prompts, run, serving
 from tests.engine.test_background_matching import CostlyGrammar
 from tests.waiting import soon
 
@@ -31,11 +30,6 @@ from tests.waiting import soon
 @pytest.fixture
 def model(tiny: MakeModel) -> LoadedModel:
     return tiny("llama")
-
-
-def core_of(engine: Engine) -> EngineCore:
-    (core,) = engine._registry.cores
-    return core
 
 
 # --- deadlines and load --------------------------------------------------------------------------------------------

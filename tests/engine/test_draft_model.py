@@ -22,7 +22,7 @@ from sluicegate.engine.speculation.draft_model import ModelDrafter
 from sluicegate.engine.speculation.proposer import Proposer, Speculation
 from sluicegate.plugins import ModelLoadError
 from tests.engine.conftest import MakeModel
-from tests.engine.driving import ScriptedGrammar, a_job, prompts, run, run_from_one_step, serving
+from tests.engine.driving import ScriptedGrammar, a_job, core_of, prompts, run, run_from_one_step, serving
 from tests.engine.rows import a_row, a_sequence
 from tests.engine.test_speculation import KINDS
 from tests.engine.tiny_models import EOS, save_tiny
@@ -93,7 +93,7 @@ async def test_scarce_blocks_small_steps_and_long_prompts(tiny: MakeModel) -> No
     async with serving(drafted(model, model), **ALL, max_batch_size=6, max_batch_tokens=9, num_blocks=26) as engine:
         guessed = [result.tokens for result in await run(engine, *jobs)]
         stats = engine.stats()
-        (core,) = engine._registry.cores
+        core = core_of(engine)
         group = core._proposer._batch_drafter
         assert isinstance(group, ModelDrafter)
         assert group._pool.free_count == group._pool.num_blocks
@@ -109,7 +109,7 @@ async def test_a_draft_model_that_breaks_is_switched_off_and_hurts_nobody(
     model = tiny("llama")
     job = a_job(model, "the", ignore_eos=True)
     async with serving(drafted(model, model), **ALL) as engine:
-        (core,) = engine._registry.cores
+        core = core_of(engine)
         group = core._proposer._batch_drafter
         assert isinstance(group, ModelDrafter)
         monkeypatch.setattr(group._runner, "run", lambda batch: 1 / 0)

@@ -12,7 +12,6 @@ import torch
 
 from sluicegate.engine import Engine, EngineSettings, LoadedModel
 from sluicegate.engine.batching.batch import Batch
-from sluicegate.engine.loop.core import EngineCore
 from sluicegate.plugins import (
     ContextLengthExceeded,
     GenerationFailed,
@@ -28,6 +27,7 @@ from tests.engine.driving import (
     ScriptedMatcher,
     a_job,
     collect,
+    core_of,
     greedy_by_transformers,
     prompts,
     run,
@@ -42,11 +42,6 @@ Folder = Callable[..., Path]
 @pytest.fixture
 def model(tiny: MakeModel) -> LoadedModel:
     return tiny("llama")
-
-
-def core_of(engine: Engine) -> EngineCore:
-    (core,) = engine._registry.cores
-    return core
 
 
 # --- text, choices, seeds ------------------------------------------------------------------------------------------

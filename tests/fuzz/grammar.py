@@ -26,7 +26,6 @@ from sluicegate.grammar import (
     GrammarOptions,
     LazyGrammar,
     LazyMatcher,
-    TokenRejected,
     compile_json_schema,
     compile_lark,
     compile_regex,
@@ -36,7 +35,7 @@ from sluicegate.plugins import Answer, Constraint
 from sluicegate.plugins.testing import make_request
 from tests.fuzz import made
 from tests.fuzz.cases import Finding, run, unexpected
-from tests.grammar.grammar_checks import allowed, byte_vocabulary
+from tests.grammar.grammar_checks import allowed, byte_vocabulary, reads
 from tests.reference.mask_by_trial import mask_by_trial
 
 FREE = GrammarOptions(whitespace=r"[ \t\r\n]{0,3}", property_order="any")
@@ -81,16 +80,6 @@ def finish(matcher: LazyMatcher, text: bytes) -> bytes:
     if not matcher.can_stop:
         raise Finding(f"not at the end after {text + found.text!r}")
     return found.text
-
-
-def reads(compiled: LazyGrammar, text: str) -> bool:
-    matcher = compiled.matcher()
-    try:
-        for byte in text.encode():
-            matcher.accept(byte)
-    except TokenRejected:
-        return False
-    return matcher.can_stop
 
 
 def schemas(pick: random.Random) -> str:

@@ -31,6 +31,7 @@ from sluicegate.plugins.testing import chunkings, make_request
 from sluicegate.safety import JudgeRail, MatchPolicy, MatchRail, RailPolicy, WindowLimits, compile_phrases
 from sluicegate.safety.judging.session import Assessment, JudgingPolicy, ScoreLimits
 from sluicegate.safety.judging.units import UnitCutter
+from tests.gateway.channel_schedules import check_withheld, scheduled, texts_of_choices
 from tests.waiting import until
 
 WORDS = [
@@ -173,40 +174,12 @@ def test_several_judges_and_rails_give_one_outcome_in_every_cut(seed: int) -> No
 
 @pytest.mark.parametrize("seed", range(25))
 def test_nothing_judged_bad_leaves_on_any_schedule_of_channels(seed: int) -> None:
-    """Two choices with thoughts, content and two calls of tools, in random pieces and a random order."""
     chance = random.Random(seed)
-    texts: dict[tuple[int, Channel, int], str] = {}
-    for index in range(2):
-        for channel, call in [("reasoning", 0), ("content", 0), ("tool_arguments", 0), ("tool_arguments", 1)]:
-            said = sentences(chance, 25, "poison" if chance.random() < 0.3 else None)
-            texts[index, channel, call] = said if channel != "tool_arguments" else json.dumps({"text": said})  # type: ignore[index]
-    pieces = _scheduled(texts, chance)
+    texts = texts_of_choices(lambda: sentences(chance, 25, "poison" if chance.random() < 0.3 else None))
     request = make_request(n=2, tools=(TOOL,), reasoning=True)
+    pieces = scheduled(texts, chance)
     answers, moderation, _ = asyncio.run(moderated([judge_rail(WordJudge("poison"))], pieces, request))
-    for (index, channel, call), text in texts.items():
-        released = _released(moderation, index, channel, call)
-        assert text.startswith(released)
-        assert "poison" not in released
-    for index, answer in enumerate(answers):
-        bad = any("poison" in text for key, text in texts.items() if key[0] == index)
-        assert answer.finish_reason == ("content_filter" if bad else "tool_calls")
-
-
-def _scheduled(texts: dict[tuple[int, Channel, int], str], chance: random.Random) -> list[Piece]:
-    queues = {key: list(chunkings(text, seed=chance.randrange(99))[3].pieces) for key, text in texts.items()}
-    begun: set[Any] = set()
-    pieces: list[Piece] = []
-    while any(queues.values()):
-        index, channel, call = key = chance.choice([key for key, queue in queues.items() if queue])
-        tool = "send" if channel == "tool_arguments" and key not in begun else None
-        begun.add(key)
-        pieces.append(Piece(index, queues[key].pop(0), channel=channel, call=call, tool=tool))
-    return pieces + [Piece(index, finish_reason="tool_calls") for index in range(2)]
-
-
-def _released(moderation: Moderation, index: int, channel: Channel, call: int) -> str:
-    text = moderation._choices[index].texts.get((channel, call))
-    return "" if text is None else text.joined(whole=False)
+    check_withheld(texts, "poison", answers, moderation)
 
 
 def test_escapes_hide_nothing_and_what_leaves_is_spelled_as_it_came() -> None:

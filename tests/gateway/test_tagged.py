@@ -11,9 +11,10 @@ import pytest
 from sluicegate.gateway.answer.validation import Validator
 from sluicegate.gateway.api.dialects.chat_request import parse_chat
 from sluicegate.gateway.testing import TestApp
-from sluicegate.grammar import GrammarError, GrammarOptions, TokenRejected, compile_structural_tags
+from sluicegate.grammar import GrammarError, GrammarOptions, compile_structural_tags
 from sluicegate.plugins import Answer, Constraint, InvalidGrammar, Request
 from sluicegate.plugins.testing import make_request
+from tests.grammar.grammar_checks import reads
 from tests.grammar.test_tags import CALL, TREES, schema, tag, tools, vocabulary
 
 PIECES = ["<tool_call>\n", "\n</tool_call>", '{"city": "a"}', '{"zone": "UTC"}', "x", "<function=get", "_time>", ">"]
@@ -38,7 +39,7 @@ def test_matcher_and_judge_agree_on_random_texts(value: dict[str, Any]) -> None:
     texts += [CALL, CALL * 2, f"x{CALL}", '<think>a</think>\n{"city": ""}']
     good = 0
     for text in texts:
-        by_matcher = _reads(compiled, text)
+        by_matcher = reads(compiled, text)
         assert by_matcher == (complaint(value, text) is None), text
         good += by_matcher
     assert good
@@ -127,16 +128,6 @@ def _walked(compiled: Any, seed: int) -> str:
 def _damaged(text: str, pick: random.Random) -> str:
     at = pick.randrange(len(text) + 1)
     return text[:at] + pick.choice(["", *PIECES]) + text[at + pick.randrange(3) :]
-
-
-def _reads(compiled: Any, text: str) -> bool:
-    matcher = compiled.matcher()
-    try:
-        for byte in text.encode():
-            matcher.accept(byte)
-    except TokenRejected:
-        return False
-    return bool(matcher.can_stop)
 
 
 def test_each_region_is_checked_against_its_schema_and_the_reason_is_said() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -25,7 +24,6 @@ from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import (
     Answer,
     Caller,
-    Channel,
     ConfigurationError,
     Message,
     Piece,
@@ -39,6 +37,7 @@ from sluicegate.plugins.testing import ScriptedModel, chunkings, make_request
 from sluicegate.safety import JudgeRail, RailPolicy, WindowLimits, register
 from sluicegate.safety.judging.stable_text import StableCutter, words_of
 from sluicegate.safety.judging.token_guard import TokenGuardJudge
+from tests.gateway.channel_schedules import check_withheld, scheduled, texts_of_choices
 
 WORDS = [
     "the",
@@ -211,37 +210,11 @@ def test_what_a_person_is_to_see_is_one_place_in_every_cut(tokenizer: Any, seed:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_nothing_bad_leaves_on_any_schedule_of_channels(tokenizer: Any, seed: int) -> None:
-    """Two choices with thoughts, content and two calls of tools, in random pieces and a random order."""
     chance = random.Random(seed)
-    texts: dict[tuple[int, Channel, int], str] = {}
-    kinds: list[tuple[Channel, int]] = [("reasoning", 0), ("content", 0), ("tool_arguments", 0), ("tool_arguments", 1)]
-    for index in range(2):
-        for channel, call in kinds:
-            said = sentences(chance, 12, *([BAD] if chance.random() < 0.3 else []))
-            texts[index, channel, call] = json.dumps({"text": said}) if channel == "tool_arguments" else said
-    pieces = scheduled(texts, chance)
+    texts = texts_of_choices(lambda: sentences(chance, 12, *([BAD] if chance.random() < 0.3 else [])))
     request = make_request(n=2, tools=(TOOL,), reasoning=True)
-    answers, moderation = asyncio.run(moderated(bound(Words(tokenizer)), pieces, request))
-    for (index, channel, call), text in texts.items():
-        found = moderation._choices[index].texts.get((channel, call))
-        released = "" if found is None else found.joined(whole=False)
-        assert text.startswith(released)
-        assert BAD not in released
-    for index, answer in enumerate(answers):
-        bad = any(BAD in text for key, text in texts.items() if key[0] == index)
-        assert answer.finish_reason == ("content_filter" if bad else "tool_calls")
-
-
-def scheduled(texts: dict[tuple[int, Channel, int], str], chance: random.Random) -> list[Piece]:
-    queues = {key: list(chunkings(text, seed=chance.randrange(99))[3].pieces) for key, text in texts.items()}
-    begun: set[Any] = set()
-    pieces: list[Piece] = []
-    while any(queues.values()):
-        index, channel, call = key = chance.choice([key for key, queue in queues.items() if queue])
-        tool = "send" if channel == "tool_arguments" and key not in begun else None
-        begun.add(key)
-        pieces.append(Piece(index, queues[key].pop(0), channel=channel, call=call, tool=tool))
-    return pieces + [Piece(index, finish_reason="tool_calls") for index in range(2)]
+    answers, moderation = asyncio.run(moderated(bound(Words(tokenizer)), scheduled(texts, chance), request))
+    check_withheld(texts, BAD, answers, moderation)
 
 
 def test_escapes_of_json_hide_nothing(tokenizer: Any) -> None:

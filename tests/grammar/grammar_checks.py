@@ -106,6 +106,17 @@ def accepts(grammar: LazyGrammar, text: str, seed: int = 0) -> bool:
     return matcher.can_stop
 
 
+def reads(grammar: LazyGrammar, text: str) -> bool:
+    """Return whether a grammar over `byte_vocabulary` takes the whole of `text`."""
+    matcher = grammar.matcher()
+    try:
+        for byte in text.encode():
+            matcher.accept(byte)
+    except TokenRejected:
+        return False
+    return matcher.can_stop
+
+
 def check_schema(
     schema: Any, valid: list[Any] = (), invalid: list[Any] = (), *, raw: bool = False, **options: Any
 ) -> LazyGrammar:

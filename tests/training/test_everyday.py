@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import random
 import re
@@ -13,6 +12,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from tests.training.answers import is_written_date, strings_of
 from training.everyday import Family, sample
 from training.everyday.book import book
 from training.everyday.phrases import Choice, Literal, Phrase, RuleName, Sequence, Span, Statement, compiled
@@ -21,7 +21,6 @@ from training.examples import Example
 
 FAMILIES: list[Family] = ["train", "heldout"]
 KEY_LISTS = {"label_key", "answer_key", "check_key"}
-MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 
 
 def examples(family: Family, many: int) -> list[Example]:
@@ -31,23 +30,6 @@ def examples(family: Family, many: int) -> list[Example]:
 def each_frame(family: Family, many: int) -> list[Example]:
     frames = book(family).top_frames()
     return [sample(random.Random(seed), family, frame=frame.name) for frame in frames for seed in range(many)]
-
-
-def strings_of(value: Any) -> list[str]:
-    if isinstance(value, dict):
-        return [text for item in value.values() for text in strings_of(item)]
-    if isinstance(value, list):
-        return [text for item in value for text in strings_of(item)]
-    return [value] if isinstance(value, str) else []
-
-
-def is_written_date(text: str, document: str) -> bool:
-    try:
-        day = datetime.date.fromisoformat(text)
-    except ValueError:
-        return False
-    months = {f"{day.month:02d}", MONTHS[day.month - 1]}
-    return f"{day.year}" in document and str(day.day) in document and any(m in document.lower() for m in months)
 
 
 def options_of(schema: Any) -> set[str]:
