@@ -17,8 +17,8 @@ import jsonschema_rs
 from sluicegate.grammar import GrammarOptions, LazyGrammar, compile_json_schema
 from tests.fuzz.cases import Finding, run, unexpected
 from tests.fuzz.document_schemas import DOCUMENTS
-from tests.fuzz.grammar import reads, walk
-from tests.grammar.grammar_checks import byte_vocabulary
+from tests.fuzz.grammar import walk
+from tests.grammar.grammar_checks import byte_vocabulary, reads
 
 _FREE = GrammarOptions(property_order="any")
 _SCALARS: tuple[Any, ...] = (

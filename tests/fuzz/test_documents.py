@@ -8,7 +8,7 @@ import pytest
 
 from tests.fuzz.document_schemas import DOCUMENTS
 from tests.fuzz.documents import case, compiled
-from tests.fuzz.grammar import reads
+from tests.grammar.grammar_checks import reads
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
