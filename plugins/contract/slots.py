@@ -73,7 +73,7 @@ class Generator(Protocol):
     async def generate(self, job: Job) -> Generation: ...
 
     def stats(self) -> Mapping[str, float]:
-        """Gauges by name: at least `requests_running`, `requests_waiting`, `kv_cache_usage_ratio` (0..1)."""
+        """Return gauges by name: at least `requests_running`, `requests_waiting`, `kv_cache_usage_ratio` (0..1)."""
 
 
 class RailSession(Protocol):
