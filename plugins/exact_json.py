@@ -14,6 +14,8 @@ LONG = b"0" * 19
 """Every integer beyond 64 bits has such a run of digits, once each digit is replaced by 0. Where the run stands inside
 a string, parsing is slower and the result the same."""
 _AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
+NO_MEMORY = "Not enough memory"
+"""How `orjson` says, as of invalid JSON, that it has no memory to read any."""
 WHOLE = re.compile(r"(-?[0-9]{17,})\.0+")
 """An integer too large for a double, written with a zero fraction."""
 
@@ -21,7 +23,12 @@ WHOLE = re.compile(r"(-?[0-9]{17,})\.0+")
 def read(data: bytes | bytearray | str, check: Callable[[Any], None] | None = None) -> Any:
     """Parse JSON with exact integers. `check` is called first with the tree in which long integers are rounded. Raises
     `ValueError` for invalid JSON, or an integer of more digits than Python reads (4,300)."""
-    found = orjson.loads(data)
+    try:
+        found = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        if error.msg.startswith(NO_MEMORY):
+            raise MemoryError(error.msg) from error
+        raise
     if check is not None:
         check(found)
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sluicegate.gateway.api.dialect import Dialect
 from sluicegate.gateway.http.disconnects import ClientDisconnected
-from sluicegate.gateway.http.errors import ErrorForms, client_left
+from sluicegate.gateway.http.errors import ErrorForms, client_left, out_of_memory
 from sluicegate.plugins import SluicegateError
 
 Endpoint = Callable[[Request], Awaitable[Any]]
@@ -57,6 +57,8 @@ class DirectRoutes:
             response = await endpoint(request)
         except SluicegateError as error:
             response = self._forms.answer(request, error)
+        except MemoryError as error:
+            response = self._forms.answer(request, out_of_memory(request, error))
         except (ClientDisconnect, ClientDisconnected):
             response = client_left(request)
         await response(scope, receive, send)

@@ -19,10 +19,12 @@ from starlette.types import Receive, Scope, Send
 
 from sluicegate.gateway.http.disconnects import ClientDisconnected
 from sluicegate.gateway.http.foreign_paths import hint_at, nearly
-from sluicegate.plugins import RequestError, ServiceError, SluicegateError
+from sluicegate.plugins import Overloaded, RequestError, ServiceError, SluicegateError
 
 log = logging.getLogger("sluicegate.http")
 JSON = "application/json"
+NO_MEMORY_S = 5.0
+"""`Retry-After` where there was no memory: until requests that run have ended."""
 _CLIENT_LEFT = 499
 """nginx's code for a client that closed the connection."""
 
@@ -101,6 +103,15 @@ class ErrorForms:
         return Response(self.of(request.scope["path"]).body(hidden), 500, headers, JSON)
 
 
+def out_of_memory(request: Request, error: MemoryError) -> Overloaded:
+    """Return the refusal of a request for which there was no memory, and log that."""
+    log.error("%s %s: not enough memory", request.method, request.url.path, exc_info=error)
+    return Overloaded(
+        "the gateway has not enough memory for this request now; send it again later, or a smaller one",
+        retry_after_s=NO_MEMORY_S,
+    )
+
+
 def client_left(request: Request) -> Response:
     """Return a response for a client whose body never came whole; nobody reads it."""
     log.info("%s %s: the client left before its body had come", request.method, request.url.path)
@@ -133,6 +144,10 @@ def add_error_handlers(app: FastAPI, forms: ErrorForms) -> None:
         known = RequestError(what + _instead(request, error), code=code)
         return Response(form(request).body(known), error.status_code, dict(error.headers or {}), JSON)
 
+    async def no_memory(request: Request, error: Exception) -> Response:
+        assert isinstance(error, MemoryError)
+        return forms.answer(request, out_of_memory(request, error))
+
     async def malformed(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         first = error.errors()[0]
@@ -152,6 +167,7 @@ def add_error_handlers(app: FastAPI, forms: ErrorForms) -> None:
 
     app.add_exception_handler(SluicegateError, ours)
     app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(MemoryError, no_memory)
     app.add_exception_handler(RequestValidationError, malformed)
     app.add_exception_handler(ClientDisconnect, gone)
     app.add_exception_handler(ClientDisconnected, gone)

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sluicegate.gateway.http.body_budget import UNCOUNTED, BodyBudget
 from sluicegate.gateway.http.disconnects import EXTENSION, Disconnect
-from sluicegate.gateway.http.errors import ErrorForms
+from sluicegate.gateway.http.errors import ErrorForms, out_of_memory
 from sluicegate.gateway.settings import ServerSettings
 from sluicegate.plugins import RequestError, RequestTooLarge, UnsupportedMediaType
 
@@ -73,6 +73,12 @@ class OuterLayer:
 
         try:
             await self._app(scope, receive, with_headers)
+        except MemoryError as error:
+            if begun:
+                raise
+            refusal = self._forms.answer(Request(scope), out_of_memory(Request(scope), error))
+            refusal.headers["connection"] = "close"  # the body may not have been read
+            await refusal(scope, receive, with_headers)
         except Exception as error:
             if not begun:
                 await self._forms.unexpected(Request(scope), error)(scope, receive, with_headers)
