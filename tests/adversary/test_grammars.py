@@ -48,26 +48,26 @@ CONSTRAINTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def house(run_gateway: Callable[..., Any]) -> Iterator[RunningGateway]:
+def keyed(run_gateway: Callable[..., Any]) -> Iterator[RunningGateway]:
     with run_gateway(SETTINGS) as gateway:
         yield gateway
 
 
 @pytest.mark.parametrize("name", CONSTRAINTS)
-def test_a_hostile_grammar_ends_alone_while_others_stream(house: RunningGateway, name: str) -> None:
+def test_a_hostile_grammar_ends_alone_while_others_stream(keyed: RunningGateway, name: str) -> None:
     """Typed, or answered; `/healthz` answers and another key's streams end whole, as often as they are begun."""
     found: list[httpx.Response] = []
 
     def hostile() -> None:
         body = {"messages": [{"role": "user", "content": "go on"}], "max_tokens": 24, "temperature": 1.0}
         asked = {**body, "model": "bundled", "structured_outputs": CONSTRAINTS[name], "seed": 3}
-        found.append(_post(house, asked, "bad"))
+        found.append(_post(keyed, asked, "bad"))
 
     thread = threading.Thread(target=hostile)
     thread.start()
     while True:
-        assert httpx.get(house.url + "/healthz", timeout=PATIENCE_S).status_code == 200
-        assert _streams(house)
+        assert httpx.get(keyed.url + "/healthz", timeout=PATIENCE_S).status_code == 200
+        assert _streams(keyed)
         if not thread.is_alive():
             break
     thread.join(PATIENCE_S)
@@ -83,14 +83,14 @@ CODES = {
 }
 
 
-def _post(house: RunningGateway, body: Any, key: str) -> httpx.Response:
-    return httpx.post(house.url + CHAT, json=body, headers={"authorization": f"Bearer {key}"}, timeout=PATIENCE_S)
+def _post(keyed: RunningGateway, body: Any, key: str) -> httpx.Response:
+    return httpx.post(keyed.url + CHAT, json=body, headers={"authorization": f"Bearer {key}"}, timeout=PATIENCE_S)
 
 
-def _streams(house: RunningGateway) -> bool:
+def _streams(keyed: RunningGateway) -> bool:
     body = {"model": "bundled", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 12, "stream": True}
     with httpx.stream(
-        "POST", house.url + CHAT, json=body, headers={"authorization": "Bearer good"}, timeout=PATIENCE_S
+        "POST", keyed.url + CHAT, json=body, headers={"authorization": "Bearer good"}, timeout=PATIENCE_S
     ) as answer:
         lines = [line for line in answer.iter_lines() if line.startswith("data: ")]
     reasons = [json.loads(line[6:])["choices"][0]["finish_reason"] for line in lines[:-1] if '"choices":[{' in line]
@@ -98,16 +98,16 @@ def _streams(house: RunningGateway) -> bool:
 
 
 @pytest.mark.parametrize("where", ["triggered_tags", "tags_with_separator"])
-def test_a_tag_without_its_type_is_a_tag(house: RunningGateway, where: str) -> None:
+def test_a_tag_without_its_type_is_a_tag(keyed: RunningGateway, where: str) -> None:
     inner = {"begin": "<n>", "content": {"type": "json_schema", "json_schema": {"type": "boolean"}}, "end": "</n>"}
     several = {"type": where, "tags": [inner], "at_least_one": True, "max_count": 1, "text_before": False}
     several |= {"triggers": ["<n>"], "text_after": False} if where == "triggered_tags" else {"separator": ","}
     if where == "tags_with_separator":
         del several["text_before"]
     body = {"model": "bundled", "messages": [{"role": "user", "content": "x"}], "max_tokens": 40}
-    answer = _post(house, {**body, "structured_outputs": {"structural_tag": {"format": several}}}, "good")
+    answer = _post(keyed, {**body, "structured_outputs": {"structural_tag": {"format": several}}}, "good")
     assert answer.status_code == 200, answer.text
     spoiled = {"format": {**several, "tags": [{**inner, "type": "json_schema"}]}}
-    answer = _post(house, {**body, "structured_outputs": {"structural_tag": spoiled}}, "good")
+    answer = _post(keyed, {**body, "structured_outputs": {"structural_tag": spoiled}}, "good")
     assert answer.status_code == 400
     assert "/format/tags/0/type" in answer.json()["error"]["message"]

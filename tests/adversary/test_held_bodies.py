@@ -31,7 +31,7 @@ KEYS = [{"id": name, "key": name} for name in ("good", "bad", "worse")]
 
 
 @pytest.fixture(scope="module")
-def house(run_gateway: Callable[..., Any]) -> Iterator[RunningGateway]:
+def keyed(run_gateway: Callable[..., Any]) -> Iterator[RunningGateway]:
     with run_gateway({"keys": KEYS, "server": SERVER}) as gateway:
         yield gateway
 
@@ -72,58 +72,58 @@ LARGE = {"user": "u" * 50_000}
 """Makes a request that is answered and whose body is counted."""
 
 
-def test_bodies_of_one_tenant_that_never_end_are_bounded_together(house: RunningGateway, opened: ExitStack) -> None:
+def test_bodies_of_one_tenant_that_never_end_are_bounded_together(keyed: RunningGateway, opened: ExitStack) -> None:
     """The third gets a 429; another tenant's large body is answered meanwhile, and all is given back at the end."""
     for _ in range(2):
-        trickle(house, opened, "bad")
-    until(lambda: held(house) > 2 * PART, PATIENCE_S)
-    status, error = refused(trickle(house, opened, "bad"))
+        trickle(keyed, opened, "bad")
+    until(lambda: held(keyed) > 2 * PART, PATIENCE_S)
+    status, error = refused(trickle(keyed, opened, "bad"))
     assert (status, error["code"]) == (429, "rate_limit_exceeded")
     assert "tenant_bodies_bytes" in error["message"]
-    assert ask(house, "bad", **LARGE).status_code == 429
-    assert ask(house, "bad").status_code == 200  # small ones are not counted
-    assert ask(house, "good", **LARGE).status_code == 200
+    assert ask(keyed, "bad", **LARGE).status_code == 429
+    assert ask(keyed, "bad").status_code == 200  # small ones are not counted
+    assert ask(keyed, "good", **LARGE).status_code == 200
     opened.close()
-    until(lambda: held(house) == 0, PATIENCE_S)
-    assert ask(house, "bad", **LARGE).status_code == 200
-    until(lambda: held(house) == 0, PATIENCE_S)
+    until(lambda: held(keyed) == 0, PATIENCE_S)
+    assert ask(keyed, "bad", **LARGE).status_code == 200
+    until(lambda: held(keyed) == 0, PATIENCE_S)
 
 
-def test_bodies_of_all_tenants_together_are_a_503(house: RunningGateway, opened: ExitStack) -> None:
+def test_bodies_of_all_tenants_together_are_a_503(keyed: RunningGateway, opened: ExitStack) -> None:
     for key in ("bad", "bad", "worse", "worse"):
-        trickle(house, opened, key)
-    until(lambda: held(house) > 4 * PART, PATIENCE_S)
-    answer = ask(house, "good", **LARGE)
+        trickle(keyed, opened, key)
+    until(lambda: held(keyed) > 4 * PART, PATIENCE_S)
+    answer = ask(keyed, "good", **LARGE)
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "overloaded")
     assert int(answer.headers["retry-after"]) >= 1
-    assert ask(house, "good").status_code == 200
+    assert ask(keyed, "good").status_code == 200
     opened.close()
-    until(lambda: held(house) == 0, PATIENCE_S)
+    until(lambda: held(keyed) == 0, PATIENCE_S)
 
 
-def test_whoever_has_no_known_key_shares_one_account(house: RunningGateway, opened: ExitStack) -> None:
+def test_whoever_has_no_known_key_shares_one_account(keyed: RunningGateway, opened: ExitStack) -> None:
     """So that many made-up keys take no more than one tenant may."""
     for number in range(2):
-        trickle(house, opened, f"made up {number}")
-    until(lambda: held(house) > 2 * PART, PATIENCE_S)
-    status, error = refused(trickle(house, opened, "made up 3"))
+        trickle(keyed, opened, f"made up {number}")
+    until(lambda: held(keyed) > 2 * PART, PATIENCE_S)
+    status, error = refused(trickle(keyed, opened, "made up 3"))
     assert (status, error["code"]) == (429, "rate_limit_exceeded")
-    assert ask(house, "good", **LARGE).status_code == 200
+    assert ask(keyed, "good", **LARGE).status_code == 200
     opened.close()
-    until(lambda: held(house) == 0, PATIENCE_S)
+    until(lambda: held(keyed) == 0, PATIENCE_S)
 
 
-def test_a_body_of_small_pieces_counts_more_than_its_bytes(house: RunningGateway, opened: ExitStack) -> None:
+def test_a_body_of_small_pieces_counts_more_than_its_bytes(keyed: RunningGateway, opened: ExitStack) -> None:
     """Each piece is an object of its own."""
-    connection = trickle(house, opened, "bad", nbytes=1)
-    until(lambda: held(house) > 0, PATIENCE_S)
+    connection = trickle(keyed, opened, "bad", nbytes=1)
+    until(lambda: held(keyed) > 0, PATIENCE_S)
     for sent in range(2, 10):
-        before = held(house)
+        before = held(keyed)
         connection.sendall(b"x")
-        until(lambda before=before: held(house) > before, PATIENCE_S)  # type: ignore[misc]
-        assert held(house) > 32 * sent
+        until(lambda before=before: held(keyed) > before, PATIENCE_S)  # type: ignore[misc]
+        assert held(keyed) > 32 * sent
     opened.close()
-    until(lambda: held(house) == 0, PATIENCE_S)
+    until(lambda: held(keyed) == 0, PATIENCE_S)
 
 
 WRONG_PART = {"type": "nothing", "text": 5}
@@ -150,7 +150,7 @@ def test_a_list_is_read_up_to_its_first_wrong_entry(kind: Any, body: dict[str, A
 
 
 def test_an_unknown_name_that_all_messages_have_is_looked_up_once(
-    house: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    keyed: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[str] = []
     plain = Nearest.find
@@ -161,7 +161,7 @@ def test_an_unknown_name_that_all_messages_have_is_looked_up_once(
 
     monkeypatch.setattr(Nearest, "find", counted)
     said = {"role": "user", "content": "a", "whatever_else": 1, "and_another": 2}
-    answer = ask(house, "bad", messages=[said] * 60)
+    answer = ask(keyed, "bad", messages=[said] * 60)
     assert answer.status_code == 200, answer.text[:300]
     assert set(answer.json()["sluicegate"]["ignored"]) == {"messages[].whatever_else", "messages[].and_another"}
     assert len(looked) == 2
@@ -196,7 +196,7 @@ def test_values_of_json_inside_a_string_are_counted_too(
 
 @pytest.mark.parametrize(("padding", "thread"), [(0, False), (100_000, True)], ids=["short", "long"])
 def test_the_texts_of_a_long_body_are_listed_off_the_loop(
-    house: RunningGateway, monkeypatch: pytest.MonkeyPatch, padding: int, thread: bool
+    keyed: RunningGateway, monkeypatch: pytest.MonkeyPatch, padding: int, thread: bool
 ) -> None:
     seen: set[str] = set()
 
@@ -205,6 +205,6 @@ def test_the_texts_of_a_long_body_are_listed_off_the_loop(
         return texts_of(request)
 
     monkeypatch.setattr(screening, "texts_of", noted)
-    assert ask(house, "good", user="u" * padding).status_code == 200
+    assert ask(keyed, "good", user="u" * padding).status_code == 200
     assert seen
     assert all(name.startswith("offloop") for name in seen) is thread

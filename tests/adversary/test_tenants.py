@@ -30,7 +30,7 @@ LAG_S = 2.0
 
 
 @pytest.fixture(scope="module")
-def house(run_gateway: Callable[..., Any]) -> Iterator[RunningGateway]:
+def keyed(run_gateway: Callable[..., Any]) -> Iterator[RunningGateway]:
     with run_gateway({"keys": KEYS}) as gateway:
         yield gateway
 
@@ -119,30 +119,30 @@ TOO_LONG = [
 
 @pytest.mark.parametrize(("path", "body"), TOO_LONG, ids=lambda value: value if isinstance(value, str) else "")
 def test_a_prompt_that_cannot_fit_is_refused_before_anything_is_tokenised(
-    house: RunningGateway, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, Any]
+    keyed: RunningGateway, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, Any]
 ) -> None:
-    tokenised = Tokenised(house, monkeypatch)
-    with watched(house) as took:
-        answer = post(house, path, body)
+    tokenised = Tokenised(keyed, monkeypatch)
+    with watched(keyed) as took:
+        answer = post(keyed, path, body)
     assert answer.status_code == 400, answer.text[:300]
     assert "at least" in answer.json()["error"]["message"]
     assert tokenised.chars == 0
     assert max(took) < LAG_S
 
 
-def test_a_prompt_that_fits_is_tokenised_once(house: RunningGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prompt_that_fits_is_tokenised_once(keyed: RunningGateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """The counter of the other tests counts."""
-    tokenised = Tokenised(house, monkeypatch)
-    assert post(house, CHAT, asked("hello")).status_code == 200
+    tokenised = Tokenised(keyed, monkeypatch)
+    assert post(keyed, CHAT, asked("hello")).status_code == 200
     assert 5 <= tokenised.chars < 1000
 
 
 def test_a_prompt_over_a_socket_is_held_to_the_same_length(
-    house: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    keyed: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tokenised = Tokenised(house, monkeypatch)
-    url = house.url.replace("http", "ws") + "/v1/chat/completions/ws"
-    with watched(house) as took, connect(url, additional_headers={"authorization": "Bearer bad"}) as socket:
+    tokenised = Tokenised(keyed, monkeypatch)
+    url = keyed.url.replace("http", "ws") + "/v1/chat/completions/ws"
+    with watched(keyed) as took, connect(url, additional_headers={"authorization": "Bearer bad"}) as socket:
         for _ in range(3):
             socket.send(json.dumps(asked("word " * 150_000)))
             assert json.loads(socket.recv(PATIENCE_S))["error"]["code"] == "context_length_exceeded"
@@ -168,10 +168,10 @@ MANY = [
 
 @pytest.mark.parametrize(("path", "body"), MANY, ids=lambda value: value if isinstance(value, str) else "")
 def test_more_values_or_messages_than_the_settings_allow_are_a_413(
-    house: RunningGateway, path: str, body: dict[str, Any]
+    keyed: RunningGateway, path: str, body: dict[str, Any]
 ) -> None:
-    with watched(house) as took:
-        answer = post(house, path, body)
+    with watched(keyed) as took:
+        answer = post(keyed, path, body)
     assert answer.status_code == 413, answer.text[:300]
     assert "[server] max_" in json.dumps(answer.json()["error"])
     assert max(took) < LAG_S
@@ -187,75 +187,75 @@ def test_more_values_or_messages_than_the_settings_allow_are_a_413(
     ids=["stop", "bad_words", "logit_bias"],
 )
 def test_what_steers_the_draw_is_bounded_before_it_is_looked_up(
-    house: RunningGateway, monkeypatch: pytest.MonkeyPatch, field: str, value: Any
+    keyed: RunningGateway, monkeypatch: pytest.MonkeyPatch, field: str, value: Any
 ) -> None:
-    tokenised = Tokenised(house, monkeypatch)
-    answer = post(house, CHAT, asked("hello", **{field: value}))
+    tokenised = Tokenised(keyed, monkeypatch)
+    answer = post(keyed, CHAT, asked("hello", **{field: value}))
     assert answer.status_code == 400, answer.text[:300]
     assert answer.json()["error"]["param"] == field
     assert tokenised.chars == 0
 
 
-def test_a_body_of_empty_lists_makes_none_of_them(house: RunningGateway) -> None:
+def test_a_body_of_empty_lists_makes_none_of_them(keyed: RunningGateway) -> None:
     """Parsed, these 8 MB would hold the interpreter for a second."""
     body = b'{"model":"bundled","messages":[' + b"[]," * 2_600_000 + b"[]]}"
-    with watched(house) as took:
-        answer = httpx.post(house.url + CHAT, content=body, headers={"authorization": "Bearer bad"}, timeout=PATIENCE_S)
+    with watched(keyed) as took:
+        answer = httpx.post(keyed.url + CHAT, content=body, headers={"authorization": "Bearer bad"}, timeout=PATIENCE_S)
     assert refusal(answer) == (413, "request_too_large")
     assert max(took) < LAG_S
 
 
-def test_moderation_of_a_long_text_runs_off_the_loop(house: RunningGateway) -> None:
+def test_moderation_of_a_long_text_runs_off_the_loop(keyed: RunningGateway) -> None:
     secret = "AKIAIOSFODNN7EXAMPLQ"
     text = ("nothing to see here. " * 40_000)[:900_000] + f" {secret} "
-    before = house.metric("sluicegate_work_done_total")
-    with watched(house) as took:
-        answer = post(house, "/v1/moderations", {"input": text})
+    before = keyed.metric("sluicegate_work_done_total")
+    with watched(keyed) as took:
+        answer = post(keyed, "/v1/moderations", {"input": text})
     assert answer.json()["results"][0]["flagged"] is True
-    assert house.metric("sluicegate_work_done_total") > before
+    assert keyed.metric("sluicegate_work_done_total") > before
     assert max(took) < LAG_S
 
 
 @pytest.mark.parametrize("path", ["/v1/batches", "/detokenize", "/v1/messages/batches", "/v1/rerank", "/v1/embeddings"])
 @pytest.mark.parametrize("value", [[[1]] * 60_000, {f"k{i}": i for i in range(60_000)}], ids=["lists", "names"])
-def test_a_large_body_is_read_off_the_loop_on_every_path(house: RunningGateway, path: str, value: Any) -> None:
+def test_a_large_body_is_read_off_the_loop_on_every_path(keyed: RunningGateway, path: str, value: Any) -> None:
     """Most of it is refused, and not before it is read."""
-    before = house.metric("sluicegate_work_done_total")
-    with watched(house) as took:
-        answer = post(house, path, {"model": "bundled", "input_file_id": value, "tokens": value, "requests": value})
+    before = keyed.metric("sluicegate_work_done_total")
+    with watched(keyed) as took:
+        answer = post(keyed, path, {"model": "bundled", "input_file_id": value, "tokens": value, "requests": value})
     assert answer.status_code in (400, 404, 413), answer.text[:300]
-    assert house.metric("sluicegate_work_done_total") > before
+    assert keyed.metric("sluicegate_work_done_total") > before
     assert max(took) < LAG_S
 
 
 @pytest.mark.parametrize("body", [LONG, [LONG[:60_000]] * 100], ids=["one text", "many texts"])
-def test_moderation_of_more_than_is_judged_at_a_time_is_a_413(house: RunningGateway, body: Any) -> None:
-    with watched(house) as took:
-        answer = post(house, "/v1/moderations", {"input": body})
+def test_moderation_of_more_than_is_judged_at_a_time_is_a_413(keyed: RunningGateway, body: Any) -> None:
+    with watched(keyed) as took:
+        answer = post(keyed, "/v1/moderations", {"input": body})
     assert refusal(answer) == (413, "request_too_large")
     assert "max_moderated_chars" in answer.json()["error"]["message"]
     assert max(took) < LAG_S
 
 
-def test_a_large_body_without_a_known_key_is_not_read(house: RunningGateway) -> None:
-    before = house.metric("sluicegate_work_done_total")
-    assert post(house, CHAT, asked(LONG), key="nobody").status_code == 401
-    assert house.metric("sluicegate_work_done_total") == before
+def test_a_large_body_without_a_known_key_is_not_read(keyed: RunningGateway) -> None:
+    before = keyed.metric("sluicegate_work_done_total")
+    assert post(keyed, CHAT, asked(LONG), key="nobody").status_code == 401
+    assert keyed.metric("sluicegate_work_done_total") == before
 
 
-def test_others_are_answered_while_one_tenant_sends_large_prompts(house: RunningGateway) -> None:
+def test_others_are_answered_while_one_tenant_sends_large_prompts(keyed: RunningGateway) -> None:
     """Every request of both tenants gets its answer; the flood is refused with a typed error, the others are served."""
     stop = threading.Event()
 
     def flood() -> set[tuple[int, str]]:
         found = set()
         while not stop.is_set():
-            found.add(refusal(post(house, CHAT, asked(LONG))))
+            found.add(refusal(post(keyed, CHAT, asked(LONG))))
         return found
 
-    with watched(house) as took, ThreadPoolExecutor(3) as pool:
+    with watched(keyed) as took, ThreadPoolExecutor(3) as pool:
         floods = [pool.submit(flood) for _ in range(3)]
-        answers = [post(house, CHAT, asked(f"hello {i}"), key="good").status_code for i in range(10)]
+        answers = [post(keyed, CHAT, asked(f"hello {i}"), key="good").status_code for i in range(10)]
         stop.set()
         refused = set().union(*(one.result() for one in floods))
     assert answers == [200] * 10
@@ -263,23 +263,23 @@ def test_others_are_answered_while_one_tenant_sends_large_prompts(house: Running
     assert max(took) < LAG_S
 
 
-def test_documents_that_do_not_fit_are_cut_off_the_loop(house: RunningGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documents_that_do_not_fit_are_cut_off_the_loop(keyed: RunningGateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """A document of megabytes is read as far as it fits, whatever its length."""
-    tokenised = Tokenised(house, monkeypatch)
+    tokenised = Tokenised(keyed, monkeypatch)
     extension = {"context": [{"text": LONG}, {"text": "Oslo is the capital of Norway."}]}
-    with watched(house) as took:
-        answer = post(house, CHAT, asked("What is the capital?", sluicegate=extension))
+    with watched(keyed) as took:
+        answer = post(keyed, CHAT, asked("What is the capital?", sluicegate=extension))
     assert answer.status_code == 200, answer.text[:300]
     assert 0 < tokenised.chars < 2_000_000
     assert max(took) < LAG_S
 
 
-def test_large_prompts_leave_no_large_memory_behind(house: RunningGateway) -> None:
+def test_large_prompts_leave_no_large_memory_behind(keyed: RunningGateway) -> None:
     """Five prompts of 7.9 MB, one after the other; before, one of them left more than a gigabyte."""
-    post(house, CHAT, asked(LONG))
+    post(keyed, CHAT, asked(LONG))
     before = _resident_bytes()
     for _ in range(5):
-        post(house, CHAT, asked(LONG))
+        post(keyed, CHAT, asked(LONG))
     assert _resident_bytes() - before < 300_000_000
 
 

@@ -1,4 +1,4 @@
-"""What the rest of the house may rely on: choices, seeds, ends, constraints, cancellation, failures, shutdown."""
+"""What the gateway may rely on: choices, seeds, ends, constraints, cancellation, failures, shutdown."""
 
 from __future__ import annotations
 

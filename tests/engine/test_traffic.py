@@ -95,7 +95,7 @@ arrivals = st.lists(
 
 
 @dataclass
-class House:
+class SteppedCore:
     """A core without a thread: it steps when it is told to."""
 
     model: LoadedModel
@@ -138,32 +138,32 @@ class House:
 class Answers:
     """What each question is answered alone, with room for everything; asked once."""
 
-    def __init__(self, house: Callable[..., House]) -> None:
-        self._house = house
+    def __init__(self, make_stepped: Callable[..., SteppedCore]) -> None:
+        self._make = make_stepped
         self._known: dict[tuple[Any, ...], list[list[int]]] = {}
 
     async def of(self, arrival: Arrival) -> list[list[int]]:
         if arrival.question not in self._known:
-            calm = self._house(num_blocks=80, max_batch_size=8, max_batch_tokens=64, draft_tokens=0)
+            calm = self._make(num_blocks=80, max_batch_size=8, max_batch_tokens=64, draft_tokens=0)
             alone = replace(arrival, leaves=None, late=False)
             self._known[arrival.question] = (await calm.finish(calm.submit(alone))).tokens
         return self._known[arrival.question]
 
 
 @pytest.fixture(scope="module", params=["llama", "deepseek_v3"])
-def house(
+def make_stepped(
     request: Any, tiny: MakeModel, tiny_folder: Callable[..., Path], tmp_path_factory: Any
-) -> Callable[..., House]:
+) -> Callable[..., SteppedCore]:
     """Make cores of a model with keys and values of its heads, and of one that keeps latents."""
     family = request.param
     folder = write_adapter(tmp_path_factory.mktemp("a") / "a", tiny_folder(family), TARGETS[family])
     adapter = load_lora(tiny(family), str(folder), "adapted")
-    return lambda **options: House(tiny(family), adapter, options)
+    return lambda **options: SteppedCore(tiny(family), adapter, options)
 
 
 @pytest.fixture(scope="module")
-def answers(house: Callable[..., House]) -> Answers:
-    return Answers(house)
+def answers(make_stepped: Callable[..., SteppedCore]) -> Answers:
+    return Answers(make_stepped)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -174,16 +174,26 @@ def answers(house: Callable[..., House]) -> Answers:
     ahead=st.sampled_from(["always", "never"]),
 )
 def test_random_traffic_ends_as_each_request_alone(
-    coming: list[Arrival], spill_blocks: int, guesses: int, ahead: str, house: Callable[..., House], answers: Answers
+    coming: list[Arrival],
+    spill_blocks: int,
+    guesses: int,
+    ahead: str,
+    make_stepped: Callable[..., SteppedCore],
+    answers: Answers,
 ) -> None:
-    asyncio.run(_random_traffic(coming, spill_blocks, guesses, ahead, house, answers))
+    asyncio.run(_random_traffic(coming, spill_blocks, guesses, ahead, make_stepped, answers))
 
 
 async def _random_traffic(
-    coming: list[Arrival], spill_blocks: int, guesses: int, ahead: str, house: Callable[..., House], answers: Answers
+    coming: list[Arrival],
+    spill_blocks: int,
+    guesses: int,
+    ahead: str,
+    make_stepped: Callable[..., SteppedCore],
+    answers: Answers,
 ) -> None:
-    kept = spill_blocks * BLOCK * house().model.kv_bytes_per_token
-    here = house(offload_bytes=kept, draft_tokens=guesses, steps_ahead=ahead)
+    kept = spill_blocks * BLOCK * make_stepped().model.kv_bytes_per_token
+    here = make_stepped(offload_bytes=kept, draft_tokens=guesses, steps_ahead=ahead)
     running: list[tuple[Arrival, LiveGeneration]] = []
     for step in range(1500):
         running += [(arrival, here.submit(arrival)) for arrival in coming if arrival.step == step]
@@ -223,16 +233,18 @@ async def _check(arrival: Arrival, generation: LiveGeneration, answers: Answers,
 
 
 def test_the_log_says_before_the_loops_are_compiled_that_this_takes_long(
-    house: Callable[..., House], caplog: pytest.LogCaptureFixture
+    make_stepped: Callable[..., SteppedCore], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):
-        house()
+        make_stepped()
     assert "compiled the first time on a machine" in caplog.text
 
 
-async def test_a_batch_request_is_answered_though_others_never_stop_coming(house: Callable[..., House]) -> None:
+async def test_a_batch_request_is_answered_though_others_never_stop_coming(
+    make_stepped: Callable[..., SteppedCore],
+) -> None:
     """Interactive requests of every kind keep a queue; the one of low priority among them, with beams, is reached."""
-    here = house(offload_bytes=1 << 20)
+    here = make_stepped(offload_bytes=1 << 20)
     patient = Arrival(0, "beams", 0, 27, 11, "a", 10, False, None, False)
     waiting = here.submit(patient)
     others: list[LiveGeneration] = []

@@ -1,4 +1,4 @@
-"""The house's own rails, held to the contract that strangers are held to."""
+"""Our own rails, held to the contract that strangers are held to."""
 
 from __future__ import annotations
 
