@@ -201,6 +201,7 @@ def _watch_troubles(runtime: Runtime) -> None:
     watch("rails", lambda: runtime.pipeline.stages.rail_health.troubles())
     watch("batches", runtime.batches.troubles)
     watch("rollouts", runtime.rollouts.troubles)
+    watch("routes", runtime.routes.troubles)
     for name, part in (("reviews", runtime.reviews), ("feedback", runtime.feedback), ("recordings", runtime.recorder)):
         if part is not None:
             watch(name, part.troubles)

@@ -66,6 +66,8 @@ async def start(runtime: Runtime, dialects: Iterable[Dialect] = DIALECTS) -> Non
             await runtime.mcp.start()
         await _warm(runtime)
         progress.state = "opening rollouts"
+        for trouble in runtime.routes.troubles():
+            log.error("%s", trouble.reason)
         await runtime.rollouts.start()
         for part in (runtime.reviews, runtime.feedback, runtime.recorder):
             if part is not None:
@@ -101,6 +103,7 @@ async def close(runtime: Runtime) -> None:
         await runtime.mcp.close()
     await runtime.shadows.close()
     await runtime.rollouts.close()
+    runtime.routes.close()
     for part in (runtime.feedback, runtime.recorder):
         if part is not None:
             await part.close()

@@ -8,12 +8,13 @@ import hashlib
 import math
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 from sluicegate.gateway.database import Database, DatabaseUnavailable, unavailable
+from sluicegate.gateway.routing.state_lock import StateLock
 from sluicegate.gateway.routing.stores import (
     Edit,
     FileRouteStore,
@@ -23,7 +24,7 @@ from sluicegate.gateway.routing.stores import (
     RouteStore,
 )
 from sluicegate.gateway.settings import RouteSettings, RoutingSettings
-from sluicegate.plugins import Caller, ConfigurationError, NotFound, Request, RequestError, ServedModel
+from sluicegate.plugins import Caller, ConfigurationError, NotFound, Request, RequestError, ServedModel, Trouble
 from sluicegate.plugins.frozen import frozen_when_checked
 
 T = TypeVar("T")
@@ -66,11 +67,20 @@ class RouteTable:
         self._routes = dict(self._beginning)
         self._store: RouteStore
         self._database = database
+        self._lock = StateLock(Path(settings.state)) if settings.state and database is None else None
         if database is not None:  # which is not open yet; `refresh` reads it
             self._store = PostgresRouteStore(database)
         else:
             self._store = FileRouteStore(Path(settings.state) if settings.state else None)
             self._put(self._store.load())
+
+    def troubles(self) -> Sequence[Trouble]:
+        """Report another gateway that writes the same file."""
+        return () if self._lock is None else self._lock.troubles()
+
+    def close(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
 
     async def refresh(self) -> None:
         """Read the changes of other gateways."""
