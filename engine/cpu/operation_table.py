@@ -84,7 +84,6 @@ class Column(IntEnum):
     BIAS = auto()
     ONTO = auto()
     W2 = auto()
-    KIND = auto()
     PICKED = auto()
     """1 = read only the sampled rows, in their order."""
     HEADS = auto()

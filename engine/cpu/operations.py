@@ -46,7 +46,7 @@ _TOLD, _WHOLE_ROWS, _ROW_ORDER, _MASKS = (int(x) for x in (Cell.TOLD, Cell.WHOLE
 _LINEAR, _GATED, _PLACE, _ATTEND = int(Op.LINEAR), int(Op.GATED), int(Op.PLACE), int(Op.ATTEND)
 _LOWER, _ORDER, _HEAD, _SEVERAL = int(Op.LOWER), int(Op.ORDER), int(Op.HEAD), int(Op.SEVERAL)
 (
-    _OP, _WAITS, _COUNT, _X, _LDX, _OUT, _LDO, _K, _N, _W, _BIAS, _ONTO, _W2, _KIND, _PICKED, _HEADS, _KV_HEADS,
+    _OP, _WAITS, _COUNT, _X, _LDX, _OUT, _LDO, _K, _N, _W, _BIAS, _ONTO, _W2, _PICKED, _HEADS, _KV_HEADS,
     _KEYS, _VALUES, _KEY_SCALES, _VALUE_SCALES, _FORM, _WINDOW, _BLOCK_SIZE,
     _SMALL, _SCALES, _SCALES2, _XS, _LDXS, _LOW, _LDLOW, _FACTORS, _CODE, _PRODUCT, _ALONE, _PANEL, _REAL,
 ) = (int(column) for column in Column)  # fmt: skip
@@ -255,7 +255,7 @@ def gated(op_at, reals_at, state_at, thread, piece, pieces):  # type: ignore[no-
             _lift(op, state, 1, panel, width, ups, stride)
         for row in range(rows):
             out = floats(op[_OUT] + row * op[_LDO] + 4 * panel, width)
-            gate(floats(gates + row * stride, width), floats(ups + row * stride, width), op[_KIND], out)
+            gate(floats(gates + row * stride, width), floats(ups + row * stride, width), out)
 
 
 @kernel(_SIGNATURE)

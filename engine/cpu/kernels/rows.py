@@ -12,7 +12,6 @@ from sluicegate.engine.attention.in_place import FASTMATH
 from sluicegate.engine.cpu.kernels.machine import bits_of_float, float_of_bits, pointer_to
 from sluicegate.plugins.compiled.kernels import kernel
 
-SILU, GELU_TANH = 0, 1
 FLOATS, INT8, FP8 = 0, 1, 2
 """Number formats of the KV pool."""
 
@@ -81,21 +80,13 @@ def small_exp(value):  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath=FASTMATH)
-def gate(gates, ups, kind, out):  # type: ignore[no-untyped-def]
-    """Compute `activation(gates) * ups` for one row. NaN stays NaN."""
-    one, half = np.float32(1), np.float32(0.5)
-    if kind == SILU:
-        for i in range(len(gates)):
-            x = gates[i]
-            e = small_exp(-abs(x))
-            out[i] = x * ((one if x >= 0 else e) / (one + e)) * ups[i]
-    else:
-        for i in range(len(gates)):
-            x = gates[i]
-            inner = np.float32(0.7978845608) * (x + np.float32(0.044715) * x * x * x)
-            e = small_exp(np.float32(-2) * abs(inner))
-            curve = (one - e) / (one + e)
-            out[i] = half * x * (one + (curve if inner >= 0 else -curve)) * ups[i]
+def gate(gates, ups, out):  # type: ignore[no-untyped-def]
+    """Compute `silu(gates) * ups` for one row. NaN stays NaN."""
+    one = np.float32(1)
+    for i in range(len(gates)):
+        x = gates[i]
+        e = small_exp(-abs(x))
+        out[i] = x * ((one if x >= 0 else e) / (one + e)) * ups[i]
 
 
 @kernel(fastmath=FASTMATH)
