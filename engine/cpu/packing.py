@@ -102,7 +102,7 @@ def pack_runs(runs: Iterable[tuple[int, Tensor]], n: int, k: int, form: int) -> 
             data[first : first + len(rows)], scales[first : first + len(rows)] = _pack8(rows)
         return Packed(form, n, k, data, scales)
     data, scales = empty_blocks(form, n, k)
-    for first, rows in _whole_panels(runs, BLOCK_OUTPUTS):
+    for first, rows in _whole_panels(runs):
         for at, some in zip(range(first, n, _ROWS), rows.split(_ROWS), strict=False):
             fill_numbers(form, data, scales, at, ROUNDED[form](some))
     return Packed(form, n, k, data, scales)
@@ -111,16 +111,16 @@ def pack_runs(runs: Iterable[tuple[int, Tensor]], n: int, k: int, form: int) -> 
 def keep_blocks(runs: Iterable[tuple[int, Tensor]], n: int, k: int, form: int) -> Packed:
     """Pack a weight [n, k] given as GGUF blocks in order: (first row, uint8 [rows, bytes of a row])."""
     data, scales = empty_blocks(form, n, k)
-    fill_blocks(form, k, data, scales, _whole_panels(runs, BLOCK_OUTPUTS))
+    fill_blocks(form, k, data, scales, _whole_panels(runs))
     return Packed(form, n, k, data, scales)
 
 
-def _whole_panels(runs: Iterable[tuple[int, Tensor]], each: int) -> Iterator[tuple[int, Tensor]]:
-    """Regroup `runs` so that each but the last has a multiple of `each` rows."""
+def _whole_panels(runs: Iterable[tuple[int, Tensor]]) -> Iterator[tuple[int, Tensor]]:
+    """Regroup `runs` so that each but the last has a multiple of BLOCK_OUTPUTS rows."""
     first, kept = 0, None
     for _, some in runs:
         rows = some if kept is None else torch.cat([kept, some])
-        whole = len(rows) // each * each
+        whole = len(rows) // BLOCK_OUTPUTS * BLOCK_OUTPUTS
         if whole:
             yield first, rows[:whole]
         first, kept = first + whole, rows[whole:] if whole < len(rows) else None

@@ -107,12 +107,7 @@ def read_pretrained(
         said = {} if more else config_fields(place)
         if said:
             refuse_strange_values(said, where)
-        file = GgufFile(Path(where), where) if where.endswith(".gguf") else None
-        if file is not None:
-            refuse_malformed_header(file.path, where)
-            refuse_misplaced(file)
-            refuse_mistyped(file)
-            refuse_strange_ids(file)
+        file = _checked_gguf(where) if where.endswith(".gguf") else None
         config = config_of(place, **more)
         refuse_config(config, where)
         refuse_positions(config.get_text_config(decoder=True), where)
@@ -196,6 +191,17 @@ def read_pretrained(
     _refuse_signature(module, where)
     _quieten(module)
     return config, tokenizer, module.to(device).eval().requires_grad_(False), known
+
+
+def _checked_gguf(where: str) -> GgufFile:
+    """Return a GGUF file whose header, places of tensors, fields and special tokens are sound. Raises
+    `ModelLoadError`."""
+    file = GgufFile(Path(where), where)
+    refuse_malformed_header(file.path, where)
+    refuse_misplaced(file)
+    refuse_mistyped(file)
+    refuse_strange_ids(file)
+    return file
 
 
 def _tokenizer_of(place: str, where: str, **more: str) -> Any:
