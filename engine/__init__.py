@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sluicegate.engine.text.detokenizer import Detokenizer
     from sluicegate.engine.text.prompt import RESERVED_VARIABLES, render_chat, schema_sketch
     from sluicegate.engine.text.stopping import StopChecker
+    from sluicegate.engine.text.template_bounds import LongRendering, few_steps
 
 __all__ = [
     "RESERVED_VARIABLES",
@@ -25,8 +26,10 @@ __all__ = [
     "LiveGeneration",
     "LoadProgress",
     "LoadedModel",
+    "LongRendering",
     "ModelSettings",
     "StopChecker",
+    "few_steps",
     "load_model",
     "render_chat",
     "schema_sketch",
@@ -43,6 +46,8 @@ __getattr__ = lazily(
         "LoadProgress": "checkpoints.progress",
         "LoadedModel": "model.model",
         "ModelSettings": "settings",
+        "LongRendering": "text.template_bounds",
+        "few_steps": "text.template_bounds",
         "RESERVED_VARIABLES": "text.prompt",
         "StopChecker": "text.stopping",
         "load_model": "model.loading",

@@ -29,6 +29,8 @@ MOST_CHARS = 32 * 1024**2
 MOST_MADE = 512 * 1024**2
 """Characters of all texts that were made on the way to the prompt."""
 MOST_S = 10.0
+FEW_STEPS, FEW_MADE = 10_000, 4 * 1024**2
+"""Steps and characters of a rendering that the event loop can wait for: some 30 ms. Usual ones take hundreds."""
 MOST_WIDTH = 10_000
 """Of a field that a filter or a method fills up with blanks, and of a list that it divides into."""
 _PERCENT = re.compile(r"%(?:\([^)]*\))?[#0\- +]*(?:\*|\d{5,}|\d*\.(?:\*|\d{5,}))")
@@ -43,26 +45,49 @@ class EndlessTemplate(TemplateError):
     """A template that asked for more than a prompt needs."""
 
 
+class LongRendering(Exception):
+    """A rendering within `few_steps` that takes more: it is to be begun again in a thread."""
+
+
+_FEW: ContextVar[bool] = ContextVar("chat_template_few_steps", default=False)
+
+
+@contextmanager
+def few_steps() -> Iterator[None]:
+    """Let renderings of this task raise `LongRendering` where the event loop could not wait for them. Threads are not
+    of this task."""
+    token = _FEW.set(True)
+    try:
+        yield
+    finally:
+        _FEW.reset(token)
+
+
 class RenderBudget:
     """What one rendering used so far."""
 
-    __slots__ = ("_began_s", "_made", "_steps")
+    __slots__ = ("_began_s", "_is_short", "_made", "_steps")
 
     def __init__(self) -> None:
         self._steps = self._made = 0
+        self._is_short = _FEW.get()
         self._began_s = time.thread_time()
 
     def step(self) -> None:
-        """Count a round of a loop, or a call of a macro. Raises `EndlessTemplate`."""
+        """Count a round of a loop, or a call of a macro. Raises `EndlessTemplate`, `LongRendering`."""
         self._steps += 1
+        if self._is_short and self._steps > FEW_STEPS:
+            raise LongRendering
         if self._steps > MOST_STEPS:
             raise EndlessTemplate(f"it takes more than {MOST_STEPS} steps")
         if self._steps % 256 == 0:
             self._look()
 
     def made(self, count: int) -> None:
-        """Count the characters, or items, of something that is made. Raises `EndlessTemplate`."""
+        """Count the characters, or items, of something that is made. Raises `EndlessTemplate`, `LongRendering`."""
         self._made += count
+        if self._is_short and self._made > FEW_MADE:
+            raise LongRendering
         if count > MOST_CHARS or self._made > MOST_MADE:
             raise EndlessTemplate(f"it makes a text of more than {MOST_CHARS} characters, or too many of them")
         if count > 100_000:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sluicegate.engine import render_chat
+from sluicegate.engine import LongRendering, render_chat
 from sluicegate.gateway.prompts.lengths import Lengths
 from sluicegate.plugins import InvalidGrammar, Message, Prompt, Request, RequestError, ServedModel, read_settings
 
@@ -32,7 +32,7 @@ class ChatTemplate:
 
     def assembled(self, request: Request, model: ServedModel) -> Prompt:
         """Assemble the prompt in a thread; otherwise as `assemble`. Neither rendering nor tokenising waits for
-        anything."""
+        anything. Raises `LongRendering` within `few_steps`."""
         if request.raw:
             return self._raw(request, model)
         if model.remote:
@@ -51,7 +51,7 @@ class ChatTemplate:
                 continue_final_message=request.continue_final_message,
                 variables=request.chat_template_kwargs,
             )
-        except RequestError:
+        except (RequestError, LongRendering):
             raise
         except Exception as error:  # templates raise what they like about roles they do not know
             raise RequestError(

@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import partial
 from types import NoneType
 
+from sluicegate.engine import LongRendering, few_steps
 from sluicegate.gateway.answer.delta import Delta
 from sluicegate.gateway.answer.shape import Shape, shape_of
 from sluicegate.gateway.answer.validation import Validator
@@ -192,7 +193,11 @@ async def _assembled(exchange: Exchange, assembler: Assembler) -> Prompt:
         return await answered(assembler, partial(assembler.assemble, request, model), "assemble()")
     workers = exchange.stages.workers
     work = partial(workers.run, exchange.caller.tenant, size_of(request), assembler.assembled, request, model)
-    return await answered(assembler, work, "assembled()")
+    try:
+        with few_steps():  # a template may loop over little for very long
+            return await answered(assembler, work, "assembled()")
+    except LongRendering:
+        return await answered(assembler, partial(work, inline_bytes=-1), "assembled()")
 
 
 async def constrain(exchange: Exchange, validator: Validator) -> None:
