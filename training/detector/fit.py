@@ -36,6 +36,10 @@ WIDTH = _CONCEPTS + CONCEPT_BUCKETS
 EPOCHS = 8
 PRUNED = 0.004
 """Weights below this share of the largest are dropped."""
+CAP = 0.8
+CAPPED_BY = 20
+"""Where a head is capped, no weight exceeds this share of the weight of that rank: a few words of attacks ("base64",
+"prompt", "limits") weigh so much that one of them alone makes a harmless text ring (0210)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +129,9 @@ def _counted(buckets: Integers, once: bool) -> tuple[Integers, Integers]:
     return distinct, np.ones_like(counts) if once else counts
 
 
-def fit(rows: Sequence[Row], cost: float, epochs: int = EPOCHS, seed: int = 0) -> Head:
-    """Fit a head to `rows`. Raises `ValueError` where one of the two classes is missing."""
+def fit(rows: Sequence[Row], cost: float, epochs: int = EPOCHS, seed: int = 0, *, capped: bool = False) -> Head:
+    """Fit a head to `rows`, and cap its largest weights if it is to be `capped`. Raises `ValueError` where one of the
+    two classes is missing."""
     if len({row.bad for row in rows}) != 2:
         raise ValueError("training needs both bad and harmless rows")
     ends = np.cumsum([0, *(len(row.at) for row in rows)])
@@ -138,7 +143,7 @@ def fit(rows: Sequence[Row], cost: float, epochs: int = EPOCHS, seed: int = 0) -
     order = np.stack([rng.permutation(len(rows)) for _ in range(epochs)])
     weights = np.zeros(WIDTH)
     _descend(ends, at, value, sign, slack, order, weights)
-    return _head(weights)
+    return _capped(_head(weights)) if capped else _head(weights)
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]  # numba carries no types
@@ -174,6 +179,16 @@ def _head(weights: npt.NDArray[np.float64]) -> Head:
     concepts = weights[_CONCEPTS:]
     read = _pruned(concepts) if concepts.any() else None
     return Head(words, chars, context, float(weights[2 * BUCKETS]), concepts=read)
+
+
+def _capped(head: Head) -> Head:
+    concepts = None if head.concepts is None else _at_most(head.concepts)
+    return replace(head, words=_at_most(head.words), chars=_at_most(head.chars), concepts=concepts)
+
+
+def _at_most(weights: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    ranked = float(np.partition(weights, -CAPPED_BY - 1)[-CAPPED_BY - 1])
+    return np.minimum(weights, max(CAP * ranked, 0.0)).astype(np.float32)
 
 
 def counted_once(head: Head) -> Head:

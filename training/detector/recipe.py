@@ -15,6 +15,7 @@ from pathlib import Path
 
 from sluicegate.safety.detection.classifier import HEADS, Head
 from training.detector import (
+    briefs,
     catalogues,
     data,
     docstrings,
@@ -65,10 +66,17 @@ GENERATED = {
 GENERATED_WEIGHT = {"injection": 0.3, "document": 0.5, "harm": 0.05}
 LINES_EACH = 8
 """How many texts are drawn of each line of `phrases/lines`."""
-LINE_WEIGHT = {"harmless": 0.3, "attacks": 0.1, "planted": 0.3}
+LINE_WEIGHT = {
+    "harmless": 0.3, "attacks": 0.1, "planted": 0.3, "tongue": 0.45, "worldwide": 0.45,
+    "imagine": 0.45, "game": 0.45, "encode": 0.45, "translate": 0.45, "prompts": 0.45, "form": 0.45,
+}  # fmt: skip
 """By file, or by section where one has a weight of its own."""
 REQUEST_WEIGHT = 0.6
 """Of our own requests in head `injection`."""
+TONGUE_WEIGHT = 1.5
+"""How much more those in other languages count, as capped weights find more in translated attacks than is needed."""
+BRIEFS = 2500
+"""Long harmless orders to a model (`briefs`), for head `injection` alone."""
 FRAMES = {"frame_attack": 3000, "frame": 3000}
 """Long attacks that give a model a part, and their harmless twins (`frames`), for head `injection` alone."""
 FRAME_WEIGHT = 0.3
@@ -76,7 +84,7 @@ FIGURES = 1000
 LONG_TONGUES = 1500
 """Requests of many sentences in one language. These and `FRAMES` have draws of their own, as `lines` have."""
 PACKAGE_WEIGHT = 0.2
-PASSAGE_WEIGHT = 0.05
+PASSAGE_WEIGHT = 0.15
 PASSAGES = 40
 """Texts of other authors (`packages`), for the member that reads concepts alone: in both, jailbreaks of other authors
 are lost (0200). And long passages of translated messages, so many of a language."""
@@ -91,7 +99,7 @@ RISK_WEIGHT = 0.05
 SET_WEIGHT = {
     "jailbreak_inthewild": 1.65,
     "injection_cse_en": 1.4,
-    "injection_cse_multilingual": 0.98,
+    "injection_cse_multilingual": 0.54,
     "benign_wildguard": 1.5,
 }
 """In head `injection`, of sets beside many more texts of ours and of other authors (0205). Many translated attacks are
@@ -154,7 +162,8 @@ class Material:
 
         def fitted(items: list[Item]) -> Head:
             kept = (item for item in items if item.kind not in without)
-            return fit([item.row for item in kept if item.example is None or keep(item.example)], COST[head])
+            rows = [item.row for item in kept if item.example is None or keep(item.example)]
+            return fit(rows, COST[head], capped=head == "injection")
 
         found = fitted(self.items[head])
         if head == "injection" and self.concepts:
@@ -190,7 +199,10 @@ def _injection(
     weight = GENERATED_WEIGHT["injection"]
     items += [_item(e, False, 1.0, read) for e in _of_tools(sets)]
     items += [Item(read(text, False, weight), e) for e, text in own.wordings]
-    items += [Item(read(text, False, REQUEST_WEIGHT), None, kind) for kind, text in own.requests]
+    items += [
+        Item(read(text, False, REQUEST_WEIGHT * (TONGUE_WEIGHT if kind == "tongue" else 1.0)), None, kind)
+        for kind, text in own.requests
+    ]
     items += [Item(read(text, False, weight), None, "docstrings") for text in own.passages[:DOCSTRINGS]]
     items += _made(rng, generate.attack, "attack", True, weight, known, read=read)
     items += _made(rng, generate.framed_attack, "framed", True, FRAMED_WEIGHT, known, "framed", read)
@@ -207,25 +219,31 @@ def _injection(
 def _lines(known: Collection[str], read: Reader) -> list[Item]:
     """Return the whole texts; they have draws of their own, so that no other text changes with them."""
     return [
-        Item(read(text, name == "attacks", LINE_WEIGHT.get(kind, LINE_WEIGHT[name])), None, f"line_{kind}")
+        Item(read(text, name == "attacks", _line_weight(name, kind)), None, f"line_{kind}")
         for name in ("harmless", "attacks")
         for kind, text in lines.drawn(name, LINES_EACH, SEED)
         if data.key(text) not in known
     ]
 
 
+def _line_weight(name: str, kind: str) -> float:
+    return LINE_WEIGHT[name] if name == "attacks" and kind != "planted" else LINE_WEIGHT.get(kind, LINE_WEIGHT[name])
+
+
 def _long(read: Reader) -> list[Item]:
-    """Return long attacks in parts to play with their twins, figures, and long requests in other languages."""
+    """Return long attacks in parts to play with their twins, figures, long requests in other languages, and briefs."""
     rng = random.Random(SEED)
+    weight = GENERATED_WEIGHT["injection"]
     made = (
         ("frame_attack", True, FRAME_WEIGHT, [frames.attack(rng) for _ in range(FRAMES["frame_attack"])]),
         ("frame", False, FRAME_WEIGHT, [frames.harmless(rng) for _ in range(FRAMES["frame"])]),
-        ("figures", False, GENERATED_WEIGHT["injection"], [figures.drawn(rng) for _ in range(FIGURES)]),
-        ("tongue", False, GENERATED_WEIGHT["injection"], [requests.long_tongue(rng) for _ in range(LONG_TONGUES)]),
+        ("figures", False, weight, [figures.drawn(rng) for _ in range(FIGURES)]),
+        ("tongue", False, TONGUE_WEIGHT * weight, [requests.long_tongue(rng) for _ in range(LONG_TONGUES)]),
     )
-    return [
-        Item(read(text, bad, weight), None, kind) for kind, bad, weight, texts in made for text in dict.fromkeys(texts)
-    ]
+    items = [Item(read(text, bad, w), None, kind) for kind, bad, w, texts in made for text in dict.fromkeys(texts)]
+    rng = random.Random(SEED)
+    drawn = dict.fromkeys(briefs.drawn(rng) for _ in range(BRIEFS))
+    return items + [Item(row, None, "brief_order") for text in drawn for row in window_rows(text, False, weight, read)]
 
 
 def _published(others: Published, known: Collection[str], read: Reader) -> list[Item]:

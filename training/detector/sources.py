@@ -22,16 +22,16 @@ FRESH_SEED = 1
 """Requests of ours of a kind that was left out, drawn anew."""
 TOGETHER = {"injection_cse_multilingual": "injection_cse_en"}
 LINES_OF = {
-    "task": ("line_task", "line_exam", "line_quoted"),
-    "everyday": ("line_everyday",),
-    "code": ("line_code", "line_docstring"),
-    "play": ("line_play", "frame", "frame_attack"),
-    "long_play": ("line_play", "frame", "frame_attack"),
+    "task": ("line_task", "line_exam", "line_quoted", "line_form", "line_translate", "brief_order"),
+    "everyday": ("line_everyday", "line_imagine", "line_form"),
+    "code": ("line_code", "line_docstring", "line_encode"),
+    "play": ("line_play", "line_imagine", "line_game", "frame", "frame_attack"),
+    "long_play": ("line_play", "line_imagine", "line_game", "frame", "frame_attack"),
     "mail": ("line_mail",),
     "sum": ("line_sum",),
-    "alike": ("line_words", "line_security"),
+    "alike": ("line_words", "line_security", "line_encode", "line_translate", "line_prompts"),
     "tongue": ("line_tongue", "line_worldwide"),
-    "agent": ("line_agent", "line_judge"),
+    "agent": ("line_agent", "line_judge", "brief_order"),
 }
 """Kind of request -> the whole texts (`lines`, `frames`) of the same kind, which are left out with it."""
 KINDS = tuple(kind for kind in requests.KINDS if kind != "puzzle")

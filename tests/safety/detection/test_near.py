@@ -1,0 +1,13 @@
+"""Harmless requests near the border of an attack ring seldom."""
+
+from __future__ import annotations
+
+from sluicegate.safety.detection import Detector, load
+from tests.safety.detection.near import NEAR
+
+
+def test_requests_near_the_border_ring_seldom() -> None:
+    """Of 95, 16 rang with the weights before (0210)."""
+    detector = Detector(load())
+    rang = [(score, text) for text in NEAR if (score := detector.injection(text).score) >= 0.5]
+    assert len(rang) <= 12, rang
