@@ -23,8 +23,9 @@ from sluicegate.grammar.schema.constants import canonical
 from sluicegate.grammar.schema.containers import Conjunction
 
 _END = EndOfText()
-_OF_TEXT = 5
-"""Work charged for a proposed text."""
+_OF_TEXT, _OF_VALUE, _READ_A_CHARGE = 5, 2, 12
+"""Work charged for a proposed text, and for reading one; and the bytes of it that are read per unit charged."""
+_DECODER = json.JSONDecoder(parse_float=Decimal)
 _DEEPEST = 4
 """Depth of nested values below which they are not varied."""
 _ALTERNATIVES, _LONGER, _VARIED = 200, 4, 6
@@ -142,7 +143,8 @@ def member(name: str, value: bytes) -> bytes:
 
 def value_of(text: bytes) -> Any:
     """Return the value of the JSON `text` as a hashable key that is equal exactly for equal values."""
-    return canonical(json.loads(text, parse_float=Decimal))
+    charge(_OF_VALUE + len(text) / _READ_A_CHARGE)
+    return canonical(_DECODER.decode(text.decode()))
 
 
 def _products(parts: list[Texts], unique: bool = False) -> Iterator[list[bytes]]:

@@ -170,10 +170,13 @@ class Outright:
             charge(_OF_PART)
             if terms not in texts:
                 texts[terms] = self._new.texts(state.values, terms)
-            text = next((each for each in texts[terms] if value_of(each) not in given), None)
-            if text is None:
+            for text in texts[terms]:
+                value = value_of(text)
+                if value not in given:
+                    break
+            else:
                 return None
-            given.add(value_of(text))
+            given.add(value)
             found.append(text)
         self._sure = self._sure and all(map(_is_plain, found))
         return found

@@ -109,6 +109,7 @@ class ParserStates:
         if len(readings) == 1:
             return self._lone(readings[0])
         if len(readings) > _FEW:
+            charge(len(readings))
             readings = _undominated(readings)
         distinct: dict[Any, Reading] = {}
         starts: list[ValueStart] = []

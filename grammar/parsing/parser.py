@@ -35,8 +35,9 @@ from sluicegate.grammar.vocabulary.trie import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.errors import Unsatisfiable
 
-_OF_WALK = 2
-"""Work charged for a node that is walked beside other readings."""
+_OF_WALK, _OF_BESIDE, _CHILDREN_A_CHARGE = 2, 1, 8
+"""Work charged for a node that is walked beside other readings, and for each of these that goes on from there; and the
+nodes below it per unit charged."""
 _WRITTEN = re.compile(r"[\w-]+")
 
 
@@ -295,7 +296,7 @@ class ParserReading(Reading):
         pending: list[tuple[TrieNode, ParserReading]] = [(node, self)]
         while pending:
             above, reading = pending.pop()
-            charge(_OF_WALK)
+            charge(_OF_WALK + len(above.children) / _CHILDREN_A_CHARGE)
             at = reading.at
             for byte, below in above.children.items():
                 after = parser.configurations.step(at, int(classes[byte]))
@@ -308,6 +309,7 @@ class ParserReading(Reading):
                 if at.parts[0][0] == OVER and reading is not self:
                     frames.append(at.parts[0][1])
                 for beside in [each for frame in frames for each in parser.outside(frame)]:
+                    charge(_OF_BESIDE)
                     beside.walk(above, builder)
 
     def lookahead(self, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead:

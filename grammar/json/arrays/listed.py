@@ -27,8 +27,9 @@ from sluicegate.grammar.schema.containers import Conjunction, Contains, conjunct
 from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
-_OF_STEP, _OF_ITEM = 2, 15
-"""Charged for a way to go on that is looked at, and for an item that is chosen for a completion."""
+_OF_STEP, _OF_ITEM, _OFFERED_A_CHARGE = 2, 15, 6
+"""Charged for a way to go on that is looked at, and for an item that is chosen for a completion; and values per unit
+charged where those of the next item are listed."""
 _MOST_WAYS = 20_000
 """Situations looked at for a way to the end; an array that has more is taken to have one."""
 _Situation = tuple[int, Hits, tuple[int, ...]]
@@ -189,7 +190,8 @@ class ListedState(ArrayState):
 
     def _find_offered(self) -> list[tuple[int, Hits]]:
         assert isinstance(self.used, int)
-        ways = self.values.choices(self.plan).offered(self.index, self.hits, self.used)
+        ways = list(self.values.choices(self.plan).offered(self.index, self.hits, self.used))
+        charge(sum(some.bit_length() for some, _ in ways) / _OFFERED_A_CHARGE)
         return sorted((k, hits) for some, hits in ways for k in range(some.bit_length()) if some >> k & 1)
 
     def after(self, value: int, hits: Hits) -> ListedState:

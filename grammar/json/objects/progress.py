@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.given.texts import GivenTexts
 from sluicegate.grammar.json.container import Container, LayoutSource
 from sluicegate.grammar.json.objects.plan import ObjectPlan
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.schema.containers import Conjunction
 
+_OF_WAYS = 1.5
+"""Work charged for the ways to give a name."""
 After = tuple[int, int, int]
 """`at`, `count` and `met` of an object after one more name."""
 
@@ -120,6 +123,7 @@ class ObjectProgress(Container):
     def ways(self, index: int) -> list[tuple[After, Conjunction]]:
         """Return (progress, terms of the value) for each way to give name `index` (-1 - k: a free name of kind k) after
         which the object can be completed."""
+        charge(_OF_WAYS)
         plan = self.plan
         claims = plan.claims[index] if index >= 0 else plan.free_claims[-1 - index]
         found = []

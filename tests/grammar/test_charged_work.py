@@ -1,0 +1,100 @@
+"""Work of calls that took longer than they were charged for: what is charged is at least the work that is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sluicegate.grammar import Vocabulary, compile_json_schema, compile_lark
+from sluicegate.grammar.budget import meter
+from sluicegate.grammar.completion.new_values import value_of
+from sluicegate.grammar.json.arrays.listed import ListedState
+from sluicegate.grammar.json.objects.progress import ObjectProgress
+from sluicegate.grammar.matching.state import ParserStates
+from sluicegate.grammar.parsing.parser import ParserReading
+from tests.grammar.grammar_checks import allowed, byte_vocabulary
+
+FEW = {"anyOf": [{"enum": [True, 3, "c"]}, {"type": "boolean"}]}
+SET = {"type": "array", "uniqueItems": True, "items": FEW, "minItems": 1, "maxItems": 4}
+SETS = {**SET, "items": SET}
+MEMBERS = {
+    "type": "object",
+    "properties": {
+        "e": {"enum": ["a", 2.5, [1], 1, "longer text"]},
+        "b": {"type": "boolean"},
+        "n": {"anyOf": [{"enum": [[1], "a", {"k": 1}, "b", 3, {}]}, {"type": "boolean"}]},
+    },
+    "additionalProperties": False,
+}
+
+
+def charges_of(
+    monkeypatch: pytest.MonkeyPatch, owner: type, name: str, work: Callable[[Any, Any], float]
+) -> list[tuple[float, float]]:
+    """Note for each call of `owner.name` what it was charged, and the work that it did by its arguments and result."""
+    noted: list[tuple[float, float]] = []
+    call = getattr(owner, name)
+
+    def counted(*given: Any) -> Any:
+        before = meter.left()
+        found = call(*given)
+        noted.append((before - meter.left(), work(given, found)))
+        return found
+
+    monkeypatch.setattr(owner, name, counted)
+    return noted
+
+
+def too_little(calls: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return the calls that were charged less than their work; those outside of any allowance are not charged."""
+    return [(charges, work) for charges, work in calls if charges < work - 1e-6]
+
+
+def _finished(item: Any, begun: bytes = b"[") -> None:
+    schema = {"type": "array", "uniqueItems": True, "items": item, "minItems": 40}
+    matcher = compile_json_schema(schema, byte_vocabulary()).matcher()
+    for byte in begun:
+        matcher.accept(byte)
+    matcher.shortest_completion()
+
+
+def test_arrays_of_few_unique_values_are_charged_for_what_they_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A set of sets: each place of a completion has values of its own."""
+    listed = charges_of(monkeypatch, ListedState, "_find_offered", lambda _, found: len(found) / 6)
+    _finished(SETS)
+    assert sum(work for _, work in listed) > 5
+    assert not too_little(listed)
+
+
+def test_many_readings_are_charged_where_they_are_made_one_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    joined = charges_of(monkeypatch, ParserStates, "intern", lambda given, _: len(given[1]) if len(given[1]) > 4 else 0)
+    _finished(SETS)
+    assert sum(work for _, work in joined if work) > 5
+    assert not too_little(joined)
+
+
+def test_ways_to_give_a_name_are_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+    ways = charges_of(monkeypatch, ObjectProgress, "ways", lambda *_: 1)
+    _finished(MEMBERS, b'[{"')
+    assert len(ways) > 5
+    assert not too_little(ways)
+
+
+def test_values_that_are_proposed_are_charged_for_being_read() -> None:
+    text = b"[" + b",".join([b"1"] * 60) + b"]"
+    with meter.allowed(meter.Allowance(5.0, ValueError("over"), charges=100)):
+        assert len(value_of(text)) == 61
+        assert meter.left() < 100 - len(text) / 12
+
+
+def test_walks_beside_values_are_charged_for_each_node_below(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Text and JSON values that take turns inside of tokens."""
+    words = [*(bytes([value]) for value in range(256)), b"", *(b"{}" + bytes([value]) for value in range(32, 127))]
+    vocabulary = Vocabulary.from_bytes(words, eos_token_ids=[256])
+    grammar = 'start: (TEXT | j)+\nj: %json {"type": "object"}\nTEXT: /[^{]+/'
+    walks = charges_of(monkeypatch, ParserReading, "walk", lambda given, _: 2 + len(given[1].children) / 8)
+    allowed(compile_lark(grammar, vocabulary).matcher(), vocabulary)
+    assert max(work for _, work in walks) > 4
+    assert not too_little(walks)
