@@ -101,7 +101,7 @@ class CharDfa:
 
     def transitions(self, state: int) -> tuple[tuple[int, int, int], ...]:
         """Return `(low, high, target)` of a state: inclusive ranges of code points, sorted, disjoint, merged."""
-        return tuple(algebra.ranges_of(self.table, state, 0x110000))
+        return algebra.ranges_of(self.table, state, 0x110000)
 
     def step(self, state: int, character: str) -> int:
         """Return the next state, -1 if there is none."""

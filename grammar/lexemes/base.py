@@ -82,8 +82,7 @@ class DfaLexeme:
         elif quoted:
             self.table = _closed(dfa)
         elif not general:
-            # its own: read-only arrays would make compiled loops compile again
-            self.table = np.array(dfa.transitions)
+            self.table = dfa.dense()  # its own: read-only arrays would make compiled loops compile again
         self.quoted = self.is_string = quoted
         size = len(self.table) if quoted or isinstance(dfa, StringTable) else dfa.state_count
         self.final = size - 1 if quoted else -1 if general else _last_state(dfa)

@@ -34,8 +34,7 @@ class ByteDfa:
     @classmethod
     def of_table(cls, table: Table) -> ByteDfa:
         """Make the automaton of a canonical table over 0..255."""
-        rows = [tuple(algebra.ranges_of(table, state, _SYMBOLS)) for state in range(len(table.rows))]
-        return cls(rows, table.accepting)
+        return cls(algebra.all_ranges(table, _SYMBOLS), table.accepting)
 
     @classmethod
     def of_text(cls, text: bytes) -> ByteDfa:

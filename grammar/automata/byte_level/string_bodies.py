@@ -18,7 +18,7 @@ import numpy.typing as npt
 from sluicegate.grammar.automata.byte_level.json_strings import STRING_BUDGET, Way, fragment
 from sluicegate.grammar.automata.byte_level.residual import names_of
 from sluicegate.grammar.automata.chardfa import CharDfa
-from sluicegate.grammar.automata.tables.algebra import ranges_of
+from sluicegate.grammar.automata.tables.algebra import all_ranges
 from sluicegate.grammar.budget.meter import Budget, WorkMeter, charge, left
 from sluicegate.plugins.compiled.kernels import kernel
 
@@ -70,7 +70,7 @@ class StringTable:
     def _names(self) -> list[bytes]:
         table = self.texts.table
         charge(_OF_RANGE * len(table.rows) * len(table.starts))
-        rows = [tuple(ranges_of(table, state, 0x110000)) for state in range(len(table.rows))]
+        rows = all_ranges(table, 0x110000)
         return [_hash(self.way.encode() + name) for name in names_of(rows, table.accepting)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -15,23 +15,40 @@ _DEAD = -1
 _ROOM, _MORE = 64, 4
 """Pairs that there is room for at first, and how many times as many where they are more."""
 _Flags = npt.NDArray[np.bool_]
+Ranges = tuple[tuple[int, int, int], ...]
+"""(first symbol, last symbol, target), sorted, disjoint, merged."""
 
 
-def ranges_of(table: Table, state: int, limit: int) -> Iterator[tuple[int, int, int]]:
-    """Yield the `(low, high, target)` of a state, sorted and merged. `limit` is one past the last symbol."""
-    row = table.rows[state]
-    pending: tuple[int, int, int] | None = None
+def ranges_of(table: Table, state: int, limit: int) -> Ranges:
+    """Return the `(low, high, target)` of a state, sorted and merged. `limit` is one past the last symbol."""
+    return _ranges(table.rows[state], _intervals(table, limit))
+
+
+def all_ranges(table: Table, limit: int) -> list[Ranges]:
+    """Return `ranges_of` of all states."""
+    intervals = _intervals(table, limit)
+    return [_ranges(row, intervals) for row in table.rows]
+
+
+def _intervals(table: Table, limit: int) -> list[tuple[int, int, int]]:
+    """Return `(low, high, class)` of the intervals of symbols that some state goes on with."""
     ends = [*table.starts[1:], limit]
-    for low, end, c in zip(table.starts, ends, table.classes, strict=True):
+    return [(low, end - 1, c) for low, end, c in zip(table.starts, ends, table.classes, strict=True) if c >= 0]
+
+
+def _ranges(row: Row, intervals: list[tuple[int, int, int]]) -> Ranges:
+    found: list[tuple[int, int, int]] = []
+    last, until = _DEAD, _DEAD
+    for low, high, c in intervals:
         target = row.get(c, _DEAD)
-        if pending is not None and pending[1] == low - 1 and pending[2] == target:
-            pending = (pending[0], end - 1, target)
+        if target == _DEAD:
             continue
-        if pending is not None:
-            yield pending
-        pending = (low, end - 1, target) if target != _DEAD else None
-    if pending is not None:
-        yield pending
+        if target == last and low == until:
+            found[-1] = (found[-1][0], high, target)
+        else:
+            found.append((low, high, target))
+        last, until = target, high + 1
+    return tuple(found)
 
 
 def joint_alphabet(left: Table, right: Table) -> tuple[list[int], list[int], list[tuple[int, int]]]:
