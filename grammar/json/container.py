@@ -142,7 +142,7 @@ class Container:
         if parts is None:
             return None
         after = after_byte(comma, parts)
-        return self._or_closed(after._replace(read=HERE | after.read), vocabulary)
+        return self._or_closed(Lookahead(HERE | after.read, after.ends, after.doubtful), vocabulary)
 
     def _or_closed(self, parts: Lookahead, vocabulary: Vocabulary) -> Lookahead | None:
         if not self.may_close():

@@ -17,6 +17,7 @@ _HEX = b"0123456789abcdefABCDEF"
 _BYTES = [bytes([byte]) for byte in range(256)]
 _LONG = 16
 """Lists with more words are searched by bisection instead of linearly."""
+_new = tuple.__new__  # a named tuple's own constructor takes twice as long, and a token makes one or two
 _OF_CHARACTER = 3
 """Work charged for each character that may be spelled by an escape."""
 
@@ -77,8 +78,8 @@ class Literals(WordList):
         if low == end:
             return None
         if byte != QUOTE:
-            return Window(low, end, at + 1)
-        return Window(low, end, -1)
+            return _new(Window, (low, end, at + 1, b""))
+        return _new(Window, (low, end, -1, b""))
 
     def _between(self, state: Window) -> bool:
         """Return whether `state` is at the beginning of a character."""
@@ -127,7 +128,7 @@ class Literals(WordList):
     def _plainly(self, state: Window, text: bytes) -> Window | None:
         """Return the state after `text`, in which no character is escaped and none ends the string."""
         low, high = _with_part(self.words, state.low, state.high, state.at, text)
-        return None if low == high else Window(low, high, state.at + len(text))
+        return None if low == high else _new(Window, (low, high, state.at + len(text), b""))
 
     def window(self, state: Window) -> tuple[int, int, int] | None:
         return None if state.begun else (state.low, state.high, state.at)

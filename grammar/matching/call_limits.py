@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeVar
 
-from sluicegate.grammar.budget.meter import Allowance, WorkExhausted, current
 from sluicegate.grammar.reading.reading import Reading
 from sluicegate.plugins.errors import GrammarLimit, GrammarTooCostly
 from sluicegate.plugins.frozen import frozen_when_checked
 
 _NAMED = 3
-Found = TypeVar("Found")
 
 
 @frozen_when_checked
@@ -36,46 +32,21 @@ class CallLimits:
     )
 
 
-def allowance_of(bounds: CallLimits) -> Allowance:
-    """Return the allowance of a call that begins now. Its error is made when it is raised: one for all would gather the
-    frames of every call that raised it, and what these hold."""
-    return Allowance(bounds.cpu_s, WorkExhausted, bounds.pause, bounds.charges, bounds.step, brief=True)
-
-
-def bounded(
-    bounds: CallLimits,
-    lock: threading.Lock,
-    reading: Callable[[], Iterable[Reading]],
-    allowance: Allowance,
-    act: Callable[..., Found],
-    *arguments: object,
-) -> Found:
-    """Call `act(*arguments)` with `lock` held: answers about a schema are tentative while its parts are being asked,
-    and another thread would take them for final. Raises `GrammarTooCostly`, and what was worked out until then is kept;
-    `GrammarLimit` where readings nest too deeply. `allowance`: that of `bounds`."""
-    if not lock.acquire(blocking=bounds.wait):
-        raise _too_costly(bounds, reading())
-    token = current.set(allowance)
-    try:
-        return act(*arguments)
-    except WorkExhausted:
-        raise _too_costly(bounds, reading()) from None
-    except RecursionError:
-        raise GrammarLimit(
-            f"what may come next nests too deeply to be followed{_where(reading())}; repeat by `+` or from the left "
-            "instead of by recursion from the right, and make fewer rules that may be empty"
-        ) from None
-    finally:
-        current.reset(token)
-        lock.release()
-
-
-def _too_costly(bounds: CallLimits, readings: Iterable[Reading]) -> GrammarTooCostly:
+def too_costly(bounds: CallLimits, readings: Iterable[Reading]) -> GrammarTooCostly:
     most = f"{bounds.cpu_s:g} s of CPU time"
     if bounds.charges < math.inf:
         most = f"{bounds.charges / 1e6:g} s of work with its rules, or {most},"
+    """Return the error of a call that took more than `bounds` allow."""
     return GrammarTooCostly(
         f"following the grammar takes more than {most} for one token{_where(readings)}; {bounds.advice}"
+    )
+
+
+def too_deep(readings: Iterable[Reading]) -> GrammarLimit:
+    """Return the error of a call whose readings nest too deeply for Python."""
+    return GrammarLimit(
+        f"what may come next nests too deeply to be followed{_where(readings)}; repeat by `+` or from the left "
+        "instead of by recursion from the right, and make fewer rules that may be empty"
     )
 
 

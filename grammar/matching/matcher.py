@@ -10,10 +10,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from sluicegate.grammar.blocked.watch import Screens, Watch
-from sluicegate.grammar.budget.meter import tick
+from sluicegate.grammar.budget.meter import Allowance, WorkExhausted, current, tick
 from sluicegate.grammar.completion import Completion, shortest_completion
 from sluicegate.grammar.completion.costs import Costs
-from sluicegate.grammar.matching.call_limits import CallLimits, allowance_of, bounded
+from sluicegate.grammar.matching.call_limits import CallLimits, too_costly, too_deep
 from sluicegate.grammar.matching.forced import canonical_tokens, forced_text
 from sluicegate.grammar.matching.state import GuardedTokens, Mask, ParserState, ParserStates, ends_string
 from sluicegate.grammar.reading.guards import DistinctKey
@@ -74,10 +74,24 @@ class LazyMatcher:
         self._bounds = CallLimits(cpu_s, wait, pause)
 
     def _within(self, act: Callable[..., Any], *arguments: object) -> Any:
-        allowance = allowance_of(self._bounds)
+        """Call `act(*arguments)` with the lock held: answers about a schema are tentative while its parts are being
+        asked, and another thread would take them for final. Raises `GrammarTooCostly`, and what was worked out until
+        then is kept; `GrammarLimit` where readings nest too deeply."""
+        bounds, lock = self._bounds, self._grammar.lock
+        if not lock.acquire(blocking=bounds.wait):
+            raise too_costly(bounds, self._reading())
+        # The error is made when it is raised: one for all would gather the frames of every call that raised it.
+        allowance = Allowance(bounds.cpu_s, WorkExhausted, bounds.pause, bounds.charges, bounds.step, brief=True)
+        token = current.set(allowance)
         try:
-            return bounded(self._bounds, self._grammar.lock, self._reading, allowance, act, *arguments)
+            return act(*arguments)
+        except WorkExhausted:
+            raise too_costly(bounds, self._reading()) from None
+        except RecursionError:
+            raise too_deep(self._reading()) from None
         finally:
+            current.reset(token)
+            lock.release()
             self.worked_s += allowance.spent_s()
 
     def _reading(self) -> tuple[Reading, ...]:
@@ -216,6 +230,11 @@ class LazyMatcher:
             return
         at = self._at
         checkpoint = tape.checkpoint() if tape is not None else None
+        if at.plain and vocabulary.plain[token_id]:
+            if tape is not None:
+                tape.push_all(word)
+            self._past.append((at, checkpoint, False, token_id, None))
+            return
         after = self._again(token_id) if at.answered is not None else None
         if after is None and not ends_string(word, tape):
             after = self._stay(token_id, word)

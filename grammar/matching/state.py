@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter, le
+from operator import le
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.lexemes.base import BACKSLASH, QUOTE, Lexeme
+from sluicegate.grammar.lexemes.scalars import every_string
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.guards import DistinctItem, DistinctKey, Guard
 from sluicegate.grammar.reading.mask_builder import MaskBuilder
@@ -22,7 +23,6 @@ from sluicegate.grammar.vocabulary.trie import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.errors import GrammarLimit
 
-_CAN_STOP = attrgetter("can_stop")
 _KEPT = 4_000
 """Most parser states per grammar before the cache is emptied; each holds a mask of a few hundred words beside a shared
 row."""
@@ -72,18 +72,25 @@ class AskedToken(NamedTuple):
 class ParserState:
     """Immutable but for what it remembers. `readings` are distinct."""
 
-    __slots__ = ("answered", "can_stop", "forced", "mask", "readings", "steps", "tokens")
+    __slots__ = ("answered", "forced", "mask", "plain", "readings", "steps", "tokens")
 
     def __init__(self, readings: tuple[Reading, ...]) -> None:
         self.readings = readings
-        self.can_stop = readings[0].can_stop if len(readings) == 1 else any(map(_CAN_STOP, readings))
         self.forced: int | None = None
         """The only byte that may come next; -1 = there are several, None = not computed yet."""
         self.mask: Mask | None = None
+        self.plain = False
+        """Whether this state is known to be that of any string, at the beginning of a character: all tokens of
+        `Vocabulary.plain` lead back to it."""
         self.steps: dict[int, ParserState | None] = {}
         self.tokens: dict[int, ParserState] = {}
         self.answered: dict[int, AskedToken] | None = None
         """For tokens on which new property names are checked."""
+
+    @property
+    def can_stop(self) -> bool:
+        """Return whether the text may end here."""
+        return any(reading.can_stop for reading in self.readings)
 
 
 class ParserStates:
@@ -215,18 +222,23 @@ class ParserStates:
         readings = state.readings
         if len(readings) == 1:
             after = readings[0].run(word)
-            return None if after is None else self._lone(after)
+            if after is None:
+                return None
+            found = self._lone(after)
+            if found is state and type(after) is InLexeme and after.lexeme is every_string():
+                state.plain = after.state == after.lexeme.start
+            return found
         if QUOTE in word:
             return None
         charge(len(readings))
-        found = []
+        left = []
         for reading in readings:
             if type(reading) is not InLexeme or not reading.lexeme.is_string:
                 return None
             after = reading.run(word)
             if after is not None:  # else refused: nothing ends a string but a quote
-                found.append(after)
-        return self.intern(found) if found else None
+                left.append(after)
+        return self.intern(left) if left else None
 
     # --- masks --------------------------------------------------------------------------------------------------
 
@@ -315,7 +327,7 @@ class ParserStates:
             strings = self.vocabulary.strings
             table = strings.is_reaching if reaching else strings.is_crossing
             crossing = table[ids] if direct else None
-            if crossing is not None and np.count_nonzero(crossing):
+            if crossing is not None and b"\1" in crossing.tobytes():  # a fifth of the time of `any`
                 found.append(GuardedTokens(guards, False, ids[crossing]))
                 ids = ids[~crossing]
             found.append(GuardedTokens(guards, direct, ids))

@@ -58,7 +58,7 @@ def under(guard: Guard | None, found: Lookahead, direct: bool = False) -> Lookah
         return found
     doubtful: list[Doubtful] = [((guard,), direct, found.read, found.ends)]
     doubtful += [((guard, *guards), inner, read, ends) for guards, inner, read, ends in found.doubtful]
-    return Lookahead(0, 0, tuple(doubtful))
+    return _new(Lookahead, (0, 0, tuple(doubtful)))
 
 
 def after_byte(node: PunctuationNode, found: Lookahead) -> Lookahead:
@@ -67,7 +67,7 @@ def after_byte(node: PunctuationNode, found: Lookahead) -> Lookahead:
         return _new(Lookahead, (node.lift(found.read), 0, ()))
     plain = node.path[0] not in _NESTING
     doubtful = [(g, d and plain, node.lift(read), node.lift(ends)) for g, d, read, ends in found.doubtful]
-    return Lookahead(node.lift(found.read), node.lift(found.ends), _possible(doubtful))
+    return _new(Lookahead, (node.lift(found.read), node.lift(found.ends), _possible(doubtful)))
 
 
 def behind(punctuation: PunctuationTrie, ends: int, found: Lookahead) -> Lookahead:
@@ -75,7 +75,8 @@ def behind(punctuation: PunctuationTrie, ends: int, found: Lookahead) -> Lookahe
     if not found.ends and not found.doubtful:
         return _new(Lookahead, (punctuation.behind(ends, found.read), 0, ()))
     doubtful = [(g, False, punctuation.behind(ends, r), punctuation.behind(ends, e)) for g, _, r, e in found.doubtful]
-    return Lookahead(punctuation.behind(ends, found.read), punctuation.behind(ends, found.ends), _possible(doubtful))
+    read, more = punctuation.behind(ends, found.read), punctuation.behind(ends, found.ends)
+    return _new(Lookahead, (read, more, _possible(doubtful)))
 
 
 def _possible(doubtful: list[Doubtful]) -> tuple[Doubtful, ...]:

@@ -51,22 +51,24 @@ class InLexeme(Reading):
         tick()
         lexeme, follow = self.lexeme, self.follow
         after = lexeme.next(self.state, byte)
-        ended = lexeme.outcome(self.state)
-        if after is not None:
-            if lexeme.grows(after):
-                inside = InLexeme(lexeme, after, follow)
-                if ended is None or not lexeme.general:
-                    return (inside,)
-                return (inside, *self._over(ended, byte, run))
-            outcome = lexeme.outcome(after)
-            assert outcome is not None
-            # In this order: the tape begins a value anew where the last one that is asked begins.
-            over = self._over(ended, byte, run) if ended is not None and lexeme.general else ()
-            return (*follow.finish(outcome, run, 0), *over)
-        return () if ended is None else self._over(ended, byte, run)
+        if after is None:
+            return self._over(byte, run)
+        if lexeme.grows(after):
+            inside = InLexeme(lexeme, after, follow)
+            return (inside, *self._over(byte, run)) if lexeme.general else (inside,)
+        outcome = lexeme.outcome(after)
+        assert outcome is not None
+        if not lexeme.general:
+            return follow.finish(outcome, run, 0)
+        # In this order: the tape begins a value anew where the last one that is asked begins.
+        over = self._over(byte, run)
+        return (*follow.finish(outcome, run, 0), *over)
 
-    def _over(self, outcome: int, byte: int, run: Run) -> tuple[Reading, ...]:
-        """Return the readings after `byte`, where the lexeme ended before it."""
+    def _over(self, byte: int, run: Run) -> tuple[Reading, ...]:
+        """Return the readings after `byte` where the lexeme may have ended before it."""
+        outcome = self.lexeme.outcome(self.state)
+        if outcome is None:
+            return ()
         readings: tuple[Reading, ...] = ()
         for reading in self.follow.finish(outcome, run, 1):
             readings += reading.step(byte, run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -15,6 +16,21 @@ from sluicegate.grammar.vocabulary.escapes import BACKSLASH, QUOTE
 
 _CLOSING = re.compile(rb'((?:[^"\\]|\\.)*")', re.DOTALL)
 _QUOTED = re.compile(rb'[^"]*"((?:[^"\\]|\\.)*")', re.DOTALL)
+
+
+_PLAIN = re.compile(r'[^\x00-\x1f"\\]+')
+
+
+def plain_tokens(words: Sequence[bytes]) -> bytes:
+    """Return for each of `words` 1 where it is whole characters that stand in a JSON string as they are, else 0."""
+    return bytes([_is_plain(word) for word in words])
+
+
+def _is_plain(word: bytes) -> bool:
+    try:
+        return _PLAIN.fullmatch(word.decode()) is not None
+    except UnicodeDecodeError:
+        return False
 
 
 class StringTokens:

@@ -26,7 +26,7 @@ from sluicegate.grammar.vocabulary.escapes import BACKSLASH, QUOTE, EscapeTokens
 from sluicegate.grammar.vocabulary.lru import SizedLru
 from sluicegate.grammar.vocabulary.punctuation import PunctuationTrie
 from sluicegate.grammar.vocabulary.slices import VocabularySlice, make_slices
-from sluicegate.grammar.vocabulary.string_tokens import StringTokens
+from sluicegate.grammar.vocabulary.string_tokens import StringTokens, plain_tokens
 from sluicegate.grammar.vocabulary.token_bytes import token_bytes
 from sluicegate.grammar.vocabulary.trie import FlatTrie, build_flat, order_of
 from sluicegate.grammar.vocabulary.word_bytes import word_bytes
@@ -164,6 +164,11 @@ class Vocabulary:
     def _structural(self) -> dict[int, bytes]:
         begun = self._words_of(self.spelled.beginning(_FIRST_BYTES))
         return {token: word for token, word in begun if plausible(word)}
+
+    @cached_property
+    def plain(self) -> bytes:
+        """Return for each token 1 where it spells whole characters that stand in a JSON string as they are, else 0."""
+        return plain_tokens(self.words)
 
     def _words_of(self, tokens: Iterable[int]) -> list[tuple[int, bytes]]:
         return [(token, self.words[token]) for token in tokens]
@@ -322,6 +327,7 @@ class Vocabulary:
             self.strings.quoted,
             self.strings.is_crossing,
             self.closings,
+            self.plain,
             self._by_spelling,
             self._remainders_from,
             self.longest,

@@ -227,3 +227,41 @@ def test_threads_share_one_grammar() -> None:
     shared = compile_json_schema(SCHEMAS[1], byte_vocabulary())
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(lambda seed: walk(shared, seed, 120), range(8))) == alone
+
+
+def test_plain_tokens_of_a_string_are_not_remembered_one_by_one() -> None:
+    """All of them lead back to the state of any string; the text still has them, for the guards."""
+    vocabulary = byte_vocabulary()
+    matcher = compile_json_schema({"additionalProperties": {"type": "integer"}}, vocabulary).matcher()
+    for byte in b'{"xy':
+        matcher.accept(byte)
+    state = matcher._at
+    known = len(state.tokens)
+    for word in (b"z", b"foo", "é".encode(), b"bar"):
+        assert vocabulary.words.index(word) in allowed(matcher, vocabulary)
+        matcher.accept(vocabulary.words.index(word))
+        assert matcher._at is state
+    assert len(state.tokens) == known
+    matcher.rollback(1)
+    for byte in b'":1,"xyzfoo':
+        matcher.accept(byte)
+    assert ord('"') in allowed(matcher, vocabulary)
+    matcher.accept("é".encode()[0])
+    assert matcher._at is not state
+    matcher.accept("é".encode()[1])
+    assert matcher._at is state
+    assert ord('"') not in allowed(matcher, vocabulary)
+    with pytest.raises(TokenRejected):
+        matcher.accept(ord('"'))
+
+
+def test_a_token_that_leads_back_inside_a_character_leaves_no_room_for_others() -> None:
+    words = [b'"', b"\xc3", b"\xa9\xc3", b"\xa9", b"a", b""]
+    matcher = compile_json_schema({"type": "string"}, grammar.Vocabulary(words, eos_token_ids=[5])).matcher()
+    for token in (0, 1, 2):
+        matcher.accept(token)
+    state = matcher._at
+    matcher.accept(2)
+    assert matcher._at is state
+    with pytest.raises(TokenRejected):
+        matcher.accept(4)

@@ -16,6 +16,7 @@ from sluicegate.grammar import InvalidGrammar, Vocabulary, compile_json_schema
 from sluicegate.grammar.automata import CharDfa, string_table
 from sluicegate.grammar.classification.classify import at_root
 from sluicegate.grammar.lexemes.base import DfaLexeme
+from sluicegate.grammar.lexemes.scalars import every_string
 from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.boundary import crosses_strings, plausible
 from sluicegate.grammar.vocabulary.pruning import kinds_of, takes_below, walk
@@ -236,3 +237,12 @@ def test_tokens_that_cross_strings_are_those_the_pattern_finds() -> None:
     assert Vocabulary.from_bytes(words, eos_token_ids=[6]).strings.is_crossing.tolist() == [
         crosses_strings(word) for word in words
     ]
+
+
+def test_plain_tokens_lead_every_string_back_to_its_beginning() -> None:
+    """Whole characters without an escape, and nothing else: what is followed without stepping over its bytes."""
+    words = [*byte_vocabulary().words, b"a\x1fb", b"a\x7f", "aé".encode(), "é".encode()[1:] + b"a", b"\xed\xa0\x80"]
+    lexeme = every_string()
+    back = [bool(word) and b"\\" not in word and lexeme.run(lexeme.start, word) == lexeme.start for word in words]
+    assert list(map(bool, Vocabulary(words, eos_token_ids=[len(byte_vocabulary().words) - 1]).plain)) == back
+    assert sum(back) > 100

@@ -85,7 +85,7 @@ class ObjectLookahead(ObjectProgress):
         else:
             found = followed(found, done, 0, punctuation.root, vocabulary)
         after = after_byte(colon, layout.spaced_lookahead(layout.colon, found, punctuation))
-        return after._replace(read=HERE | after.read | colon.lift(HERE))
+        return Lookahead(HERE | after.read | colon.lift(HERE), after.ends, after.doubtful)
 
     def parts_lookahead(self, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead | None:
         if not self.may_go_on():
