@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import le
+from operator import attrgetter, le
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ from sluicegate.grammar.vocabulary.trie import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.errors import GrammarLimit
 
+_CAN_STOP = attrgetter("can_stop")
 _KEPT = 4_000
 """Most parser states per grammar before the cache is emptied; each holds a mask of a few hundred words beside a shared
 row."""
@@ -72,10 +73,12 @@ class AskedToken(NamedTuple):
 class ParserState:
     """Immutable but for what it remembers. `readings` are distinct."""
 
-    __slots__ = ("answered", "forced", "mask", "plain", "readings", "steps", "tokens")
+    __slots__ = ("answered", "can_stop", "forced", "mask", "plain", "readings", "steps", "tokens")
 
     def __init__(self, readings: tuple[Reading, ...]) -> None:
         self.readings = readings
+        # Asked here, where the lock is held: what follows in tags makes readings for it.
+        self.can_stop = readings[0].can_stop if len(readings) == 1 else any(map(_CAN_STOP, readings))
         self.forced: int | None = None
         """The only byte that may come next; -1 = there are several, None = not computed yet."""
         self.mask: Mask | None = None
@@ -86,11 +89,6 @@ class ParserState:
         self.tokens: dict[int, ParserState] = {}
         self.answered: dict[int, AskedToken] | None = None
         """For tokens on which new property names are checked."""
-
-    @property
-    def can_stop(self) -> bool:
-        """Return whether the text may end here."""
-        return any(reading.can_stop for reading in self.readings)
 
 
 class ParserStates:
