@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jsonschema_rs
@@ -11,7 +14,11 @@ import numpy as np
 import pytest
 
 from sluicegate.grammar import GrammarOptions, LazyGrammar, LazyMatcher, compile_json_schema
+from sluicegate.grammar.budget.meter import WorkExhausted, charge
+from sluicegate.grammar.json.arrays import novelty as arrays
+from sluicegate.grammar.json.objects import novelty as objects
 from sluicegate.grammar.options import PropertyOrder
+from sluicegate.plugins import GrammarTooCostly
 from tests.fuzz.repeats import case
 from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary
 from tests.reference.mask_by_trial import mask_by_trial
@@ -99,26 +106,61 @@ def test_random_items_that_begin_alike(seed: int) -> None:
     assert not outcome.startswith("FINDING"), outcome
 
 
-@pytest.mark.parametrize(
-    ("kind", "begun", "refused", "offered"),
-    [
-        ("a number last", '[{"on":true,"price":0},{"on":true,"price":0', "e", "."),
-        ("a number last", '[{"on":true,"price":0},{"on":false,"price":0', None, "e"),
-        ("a number below 100 last", '[{"on":true,"n":99},{"on":true,"n":9', "9", "8"),
-        ("a date last", '[{"on":true,"day":"2020-01-01"},{"on":true,"day":"2020-01-0', "1", "2"),
-        ("pairs of digits", "[[1,2],[1,", "2", "3"),
-        ("a pair last", '[{"on":true,"at":[0]},{"on":true,"at":[', "0", "1"),
-        ("an object with a number last", '[{"on":true,"o":{"q":0}},{"on":true,"o":{"q":', "0", "1"),
-        ("a name out of a pattern", '[{"xaa":true},{"xaa":', "t", "f"),
-        ("a name out of a pattern", '[{"xaa":true},{"xaa":false},{"xa', "a", "b"),
-        ("few objects beside texts", '[{"a":true},{"a":', "t", "f"),
-        ("few objects beside texts", '[{"a":true},[1],{"a":false},', "{", '"'),
-        ("few objects beside texts", '[{"a":true},[1],', "[", "{"),
-    ],
-)
+ROLES = '[{"name":"x","role":"admin"},{"name":"x","role":"adm"},{"name":"x","role":"user"}'
+ROWS = [
+    ("a number last", '[{"on":true,"price":0},{"on":true,"price":0', "e", "."),
+    ("a number last", '[{"on":true,"price":0},{"on":false,"price":0', None, "e"),
+    ("a number below 100 last", '[{"on":true,"n":99},{"on":true,"n":9', "9", "8"),
+    ("a date last", '[{"on":true,"day":"2020-01-01"},{"on":true,"day":"2020-01-0', "1", "2"),
+    ("pairs of digits", "[[1,2],[1,", "2", "3"),
+    ("a pair last", '[{"on":true,"at":[0]},{"on":true,"at":[', "0", "1"),
+    ("an object with a number last", '[{"on":true,"o":{"q":0}},{"on":true,"o":{"q":', "0", "1"),
+    ("a name out of a pattern", '[{"xaa":true},{"xaa":', "t", "f"),
+    ("a name out of a pattern", '[{"xaa":true},{"xaa":false},{"xa', "a", "b"),
+    ("pairs of digits", json.dumps([[1, n] for n in range(10)], separators=(",", ":"))[:-1] + ",[", "1", "2"),
+    ("one of a few words last", ROLES + ',{"name":"x', '"', "y"),
+    ("few objects beside texts", '[{"a":true},{"a":', "t", "f"),
+    ("few objects beside texts", '[{"a":true},[1],{"a":false},', "{", '"'),
+    ("few objects beside texts", '[{"a":true},[1],', "[", "{"),
+]
+
+
+@pytest.mark.parametrize(("kind", "begun", "refused", "offered"), ROWS)
 def test_what_could_only_repeat_is_not_begun(kind: str, begun: str, refused: str | None, offered: str) -> None:
     compiled = compile_json_schema(KINDS[kind], byte_vocabulary(), options=GrammarOptions(whitespace="compact"))
     check_offered(compiled, begun, refused, offered)
+
+
+@pytest.mark.parametrize(("kind", "begun", "refused", "offered"), ROWS)
+def test_a_call_that_ran_out_of_its_bound_leaves_no_guard_out(
+    kind: str, begun: str, refused: str | None, offered: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What may still come is looked for once in each state: again, where the first look was cut short."""
+    cuts = random.Random(0)
+
+    def charge_or_end(amount: float) -> None:
+        if cuts.random() < 0.9:
+            raise WorkExhausted
+        charge(amount)
+
+    for module in (arrays, objects):
+        monkeypatch.setattr(module, "charge", charge_or_end)
+    compiled = compile_json_schema(KINDS[kind], byte_vocabulary(), options=GrammarOptions(whitespace="compact"))
+    matcher = compiled.matcher()
+    for byte in begun.encode():
+        until_done(partial(allowed, matcher, compiled.vocabulary))
+        until_done(partial(matcher.accept, byte))
+    tokens = until_done(partial(allowed, matcher, compiled.vocabulary))
+    assert refused is None or ord(refused) not in tokens
+    assert ord(offered) in tokens
+
+
+def until_done(call: Callable[[], Any]) -> Any:
+    """Return what `call` answers once no bound ends it."""
+    for _ in range(10_000):
+        with contextlib.suppress(WorkExhausted, GrammarTooCostly):
+            return call()
+    raise AssertionError("the call never came to its end")
 
 
 def test_blanks_before_a_bracket_that_only_a_new_item_may_have_leave_a_comma() -> None:

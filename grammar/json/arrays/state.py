@@ -196,10 +196,11 @@ class ArrayState(Container):
     def novel(self) -> NovelItem | None:
         """Return the guard of the item that led here where little may come behind it, and the array must be new."""
         if not self._is_novel_known:
-            self._is_novel_known = True
             whole = new_value(self.follow)
             few = None if whole is None else rests_of(self.values, self.plan, self.index)
             self._novel = None if whole is None or few is None else NovelItem(few, whole)
+            # Last: a call that ran out of its bound on the way must not leave the guard out from then on.
+            self._is_novel_known = True
         return self._novel
 
     @property

@@ -100,10 +100,11 @@ class ObjectMembers(ObjectLookahead):
         """Return the guard of the member that led here where little may come behind it, and the object must differ from
         those before."""
         if not self._is_novel_known:
-            self._is_novel_known = True
             whole = new_value(self.follow)
             few = None if whole is None else rests_of(self)
             self._novel = None if whole is None or few is None else NovelMember(few, whole)
+            # Last: a call that ran out of its bound on the way must not leave the guard out from then on.
+            self._is_novel_known = True
         return self._novel
 
 
