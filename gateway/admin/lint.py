@@ -31,5 +31,4 @@ def add_lint_routes(router: APIRouter, runtime: Runtime) -> None:
 
 
 def _report(schema: dict[str, Any]) -> str:
-    # a schema may name half of a surrogate pair: it goes back as it came, by its number
     return json.dumps(lint(schema).as_json())

@@ -20,7 +20,7 @@ class StateLock:
     """Used on the event loop. The kernel releases the lock however its holder ends."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path.with_name(path.name + ".lock")
+        self._path = Path(f"{path}.lock")
         self._descriptor: int | None = None
 
     def troubles(self) -> Sequence[Trouble]:

@@ -50,9 +50,15 @@ SCHEMAS: dict[str, Any] = {
     "good": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
     "unserved": {"type": 7},
     "unknown format": {"type": "string", "format": "colour"},
-    "half a pair": {"type": "object", "properties": {"\ud800": {"type": "string"}}},
     "impossible": {"type": "string", "maxLength": -1},
 }
+
+
+def nested(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(levels):
+        schema = {"type": "object", "properties": {"a": schema}, "required": ["a"]}
+    return schema
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
@@ -72,13 +78,25 @@ def test_what_is_no_schema_is_refused(body: Any) -> None:
         assert app.client.post("/admin/lint", json=body).status_code == 400
 
 
+@pytest.mark.parametrize(
+    ("schema", "code"),
+    [(nested(150), "nested_too_deeply"), ({"properties": {"\ud800": {}}}, "invalid_json")],
+    ids=["deep", "half a pair"],
+)
+def test_what_no_request_could_bring_is_refused_as_there(schema: Any, code: str) -> None:
+    form = {"type": "json_schema", "json_schema": {"name": "given", "schema": schema}}
+    asked = {"model": "scripted", "messages": [{"role": "user", "content": "hello"}], "response_format": form}
+    kind = {"content-type": "application/json"}
+    with TestApp() as app:
+        for path, body in (("/admin/lint", {"schema": schema}), ("/v1/chat/completions", asked)):
+            told = app.client.post(path, content=json.dumps(body), headers=kind)
+            assert (told.status_code, told.json()["error"]["code"]) == (400, code)
+
+
 def test_a_schema_that_is_dear_to_compile_keeps_nobody_waiting_for_ever() -> None:
     """Numbers stay whole, and what is beyond the limits is told as an error of the schema."""
-    deep: dict[str, Any] = {"type": "string"}
-    for _ in range(150):
-        deep = {"type": "object", "properties": {"a": deep}, "required": ["a"]}
     with TestApp() as app:
-        for schema in (deep, {"enum": [f"value {n}" for n in range(20_000)]}, {"const": 12345678901234567890123}):
+        for schema in (nested(90), {"enum": [f"value {n}" for n in range(20_000)]}, {"const": 12345678901234567890123}):
             told = app.client.post("/admin/lint", json={"schema": schema})
             assert told.status_code == 200, told.text
             assert isinstance(told.json()["serves"], bool)

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from sluicegate.engine import Engine, EngineSettings
 from sluicegate.gateway.readiness import DiskSpace, TroubleList
-from sluicegate.gateway.readiness.disk_space import EVERY_S, OFTEN_S, SILENT_S, free_bytes
+from sluicegate.gateway.readiness.disk_space import SILENT_S, free_bytes
 from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import ConfigurationError, PluginError, Trouble, UpstreamFailed
 from tests.gateway.upstream.servers import ScriptedServer, answers, running
@@ -123,27 +123,20 @@ async def test_a_disk_that_is_nearly_full_is_asked_often_and_reported_to_the_byt
 ) -> None:
     """`/readyz` said for 5 s that 3 MiB were free, of a disk with none."""
     module = "sluicegate.gateway.readiness.disk_space"
-    pauses: list[float] = []
-    found = iter([3 * 1024**2, 0, 0, 10**12])
-    pause = asyncio.sleep
-
-    async def sleep(seconds: float) -> None:
-        pauses.append(seconds)
-        await pause(0 if len(pauses) < 4 else 600)
-
-    monkeypatch.setattr(f"{module}.free_bytes", lambda path: next(found))
-    monkeypatch.setattr(f"{module}.asyncio.sleep", sleep)
+    left = [3 * 1024**2, 0, 0, 10**12]
+    monkeypatch.setattr(f"{module}.free_bytes", lambda path: left.pop(0))
+    monkeypatch.setattr(f"{module}.OFTEN_S", 0.05)
+    monkeypatch.setattr(f"{module}.EVERY_S", 600)
     disks = DiskSpace({"batches": tmp_path}, 10 * 1024**2)
+    disks.start()
     said: list[str] = []
-    watching = asyncio.ensure_future(disks._watch("batches", tmp_path))
     try:
-        while len(pauses) < 4:
-            await pause(0)
+        while left:
+            await asyncio.sleep(0.005)
             said += [trouble.reason for trouble in disks.troubles()]
+        await soon(lambda: not disks.troubles())
     finally:
-        watching.cancel()
         await disks.close()
-    assert pauses == [OFTEN_S, OFTEN_S, OFTEN_S, EVERY_S]
     assert any(reason.startswith("3 MiB are free") for reason in said)
     assert any(reason.startswith("0 bytes are free") for reason in said)
 
