@@ -14,7 +14,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +34,7 @@ from sluicegate.plugins.testing import KeepingRecorder, ScriptedModel, Unconstra
 from sluicegate.plugins.testing.doubles import MODEL, Script
 
 START_LIMIT_S = 30.0
+STOP_LIMIT_S = 60.0
 DEFAULTS: Mapping[str, Sequence[str]] = {
     "admit": (),
     "screen": (),
@@ -128,8 +129,9 @@ class TestApp:
         protocols: dict[str, Any] = {"http": http, "ws": guarded_socket(limits)}
         config = uvicorn.Config(self.app, **protocols, log_config=None, timeout_graceful_shutdown=2)
         self._server = uvicorn.Server(config)
+        self._loop = asyncio.new_event_loop()
         work = self._server.serve(sockets=[listener])
-        self._thread = threading.Thread(target=lambda: asyncio.run(work), daemon=True)
+        self._thread = threading.Thread(target=self._serve, args=(work,), daemon=True)
         self._thread.start()
         self.client = httpx.Client(base_url=self.url, timeout=30, trust_env=False)
         try:
@@ -142,7 +144,14 @@ class TestApp:
     def __exit__(self, *error: object) -> None:
         self.client.close()
         self._server.should_exit = True
-        self._thread.join(10)
+        self._thread.join(STOP_LIMIT_S)
+        if self._thread.is_alive():
+            waiting = "\n".join(_place_of(task) for task in asyncio.all_tasks(self._loop))
+            raise TimeoutError(f"the gateway did not stop within {STOP_LIMIT_S:g} s; its tasks wait here:\n{waiting}")
+
+    def _serve(self, work: Coroutine[Any, Any, None]) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(work)
 
     async def __aenter__(self) -> TestApp:
         await start(self.runtime, self._dialects)
@@ -196,3 +205,13 @@ def _read_whole(status: int, body: Mapping[str, Any]) -> AppReply:
     choice = body["choices"][0]
     text = choice["message"].get("content") or ""
     return AppReply(status, text, choice["finish_reason"], (text,), body=body)
+
+
+def _place_of(task: asyncio.Task[Any]) -> str:
+    """Return the lines at which a task waits, outermost first."""
+    lines: list[str] = []
+    waiting: Any = task.get_coro()
+    while (frame := getattr(waiting, "cr_frame", None)) is not None:
+        lines.append(f"{frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_name}")
+        waiting = waiting.cr_await
+    return f"{task.get_name()}: {' > '.join(lines)} > {waiting!r}"
