@@ -218,7 +218,7 @@ def test_what_outlasts_the_drain_is_told_so_in_its_dialect(tmp_path: Path) -> No
 def test_who_still_sends_a_body_when_the_gateway_stops_is_told_where_to(tmp_path: Path) -> None:
     """Both a plain body and a form got a 500, with a traceback in the log."""
     lines = "POST {} HTTP/1.1", "host: localhost", "authorization: Bearer k", "content-type: {}", "content-length: 9999"
-    head = "\r\n".join([*lines, "", ""])
+    head = "\r\n".join([*lines, "expect: 100-continue", "", ""])
     kinds = {
         CHAT: ("application/json", "{"),
         "/v1/files": (
@@ -230,7 +230,9 @@ def test_who_still_sends_a_body_when_the_gateway_stops_is_told_where_to(tmp_path
         senders = []
         for path, (kind, start) in kinds.items():
             sender = open_ones.enter_context(socket.create_connection(("127.0.0.1", gateway.port), timeout=30))
-            sender.sendall((head.format(path, kind) + start).encode())
+            sender.sendall(head.format(path, kind).encode())
+            assert sender.recv(65536).startswith(b"HTTP/1.1 100")  # it waits for the body
+            sender.sendall(start.encode())
             senders.append(sender)
         assert gateway.end(signal.SIGTERM) == 0
         for sender in senders:
