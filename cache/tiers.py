@@ -8,7 +8,6 @@ await cache.remember(question, answers, recall)
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -44,6 +43,7 @@ from sluicegate.plugins import (
     TroubleReporter,
     Usage,
 )
+from sluicegate.plugins.concurrency.ending import end_tasks
 from sluicegate.plugins.errors import NotFound, PermissionDenied
 
 log = logging.getLogger("sluicegate.cache")
@@ -181,10 +181,7 @@ class TieredCache:
     async def close(self) -> None:
         if self._semantic is not None:
             await self._semantic.close()
-        for task in list(self._catching_up.values()):
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await end_tasks(self._catching_up.values())
         if isinstance(self._store, Lifecycle):
             await self._store.close()
 

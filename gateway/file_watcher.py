@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from sluicegate.plugins.concurrency.ending import end_tasks
+
 log = logging.getLogger("sluicegate")
 Signature = tuple[tuple[int, int, int] | None, ...]
 
@@ -41,10 +43,8 @@ class FileWatcher:
             self._task = asyncio.create_task(self._keep_looking())
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
+        await end_tasks((self._task,))
+        self._task = None
 
     async def look(self) -> list[str]:
         """Renew the changed files, and return what was renewed."""

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from sluicegate.gateway.settings import WorkSettings
 from sluicegate.plugins import Overloaded, RateLimited
-from sluicegate.plugins.fair_queue import FairQueue
+from sluicegate.plugins.concurrency.fair_queue import FairQueue
 
 T = TypeVar("T")
 USUAL_S = 0.05

@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from sluicegate.plugins.concurrency.fair_queue import FairQueue
 from sluicegate.plugins.errors import RateLimited
-from sluicegate.plugins.fair_queue import FairQueue
 
 WAITING = 64
 """Most waiting jobs of one tenant; further ones are refused."""

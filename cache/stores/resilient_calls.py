@@ -4,13 +4,13 @@ a circuit breaker."""
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from sluicegate.cache.entries import Counts
+from sluicegate.plugins.concurrency.ending import end_tasks
 
 T = TypeVar("T")
 log = logging.getLogger("sluicegate.cache")
@@ -86,12 +86,7 @@ class ResilientCalls:
 
     async def close(self) -> None:
         """Cancel the running calls and the probe."""
-        tasks = [*self._running, *([self._recovery] if self._recovery else [])]
-        for task in tasks:
-            task.cancel()
-        for task in tasks:
-            with contextlib.suppress(BaseException):
-                await task
+        await end_tasks((*self._running, self._recovery))
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)

@@ -48,6 +48,7 @@ from sluicegate.plugins import (
     SluicegateError,
     Usage,
 )
+from sluicegate.plugins.concurrency.ending import end_tasks
 from sluicegate.plugins.frozen import frozen_when_checked
 
 log = logging.getLogger("sluicegate.accounts")
@@ -125,9 +126,7 @@ class Accounts:
 
     async def close(self) -> None:
         """Flush, give back leases and close everything; a failure of one part does not keep others open."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(self._tasks)
         works = [self.flush, self._share] if self._tasks else []
         self._tasks = []
         works += [shared.close for shared in (self._shared_runs, self.shared) if shared is not None]

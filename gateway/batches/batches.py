@@ -32,6 +32,7 @@ from sluicegate.gateway.batches.uploads import IncomingFile, usable
 from sluicegate.gateway.database import Database, DatabaseUnavailable, fault_of, patient, unavailable
 from sluicegate.gateway.settings import BatchSettings, DatabaseSettings
 from sluicegate.plugins import ConfigurationError, NotFound, Overloaded, RequestError, StorageFailed, Trouble
+from sluicegate.plugins.concurrency.ending import end_tasks
 
 log = logging.getLogger("sluicegate.batches")
 T = TypeVar("T")
@@ -79,10 +80,8 @@ class Batches:
         self._watcher = asyncio.ensure_future(self._watch())
 
     async def close(self) -> None:
-        if self._watcher is not None:
-            self._watcher.cancel()
-            await asyncio.gather(self._watcher, return_exceptions=True)
-            self._watcher = None
+        await end_tasks((self._watcher,))
+        self._watcher = None
         await self._put_down()
         self._store = None
         try:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from sluicegate.gateway.database.postgres import Connection, Database, DatabaseUnavailable
+from sluicegate.plugins.concurrency.ending import end_tasks
 
 log = logging.getLogger("sluicegate.database")
 NOTHING = -1
@@ -57,10 +58,7 @@ class Changes:
         self._watcher = asyncio.create_task(self._watch())
 
     async def close(self) -> None:
-        tasks = [task for task in (self._watcher, *(h.running for h in self._handlers.values())) if task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks((self._watcher, *(handler.running for handler in self._handlers.values())))
 
     async def _watch(self) -> None:
         while True:

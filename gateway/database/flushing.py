@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from sluicegate.gateway.database.postgres import DatabaseUnavailable
 from sluicegate.plugins import Trouble
+from sluicegate.plugins.concurrency.ending import end_tasks
 
 FLUSH_S = 1.0
 
@@ -38,8 +39,7 @@ class Flushing:
         """Flush once more, and return the reason of a failure."""
         if self._task is None:
             return None
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        await end_tasks((self._task,))
         try:
             await self._flush()
         except DatabaseUnavailable as error:

@@ -18,6 +18,7 @@ from sluicegate.gateway.mcp.schemas import CompiledSchemas
 from sluicegate.gateway.mcp.servers.connections import McpUpstreams
 from sluicegate.gateway.mcp.settings import McpSettings
 from sluicegate.plugins import NotFound, Overloaded, RequestError, Trouble, UpstreamFailed
+from sluicegate.plugins.concurrency.ending import end_tasks
 
 log = logging.getLogger("sluicegate.mcp")
 CATALOGUE = "\0catalogue"
@@ -70,9 +71,7 @@ class Catalogue:
         self._tasks = [asyncio.create_task(self._refresh_forever(name)) for name in self._listings]
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(self._tasks)
         await asyncio.to_thread(self.store.close)
 
     async def read_pins(self) -> None:

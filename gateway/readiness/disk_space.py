@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 
 from sluicegate.gateway.telemetry import semconv
 from sluicegate.plugins import Trouble
+from sluicegate.plugins.concurrency.ending import end_tasks
 
 EVERY_S = 5.0
 OFTEN_S = 0.5
@@ -41,9 +42,7 @@ class DiskSpace(Collector):
         self._tasks = [asyncio.create_task(self._watch(name, path)) for name, path in self._folders.items()]
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(self._tasks)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def troubles(self) -> Sequence[Trouble]:

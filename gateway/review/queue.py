@@ -32,6 +32,7 @@ from sluicegate.plugins import (
     RequestError,
     Trouble,
 )
+from sluicegate.plugins.concurrency.ending import end_tasks
 
 log = logging.getLogger("sluicegate.review")
 T = TypeVar("T")
@@ -205,9 +206,7 @@ class ReviewQueue:
         return await self._call(self._store.counts)
 
     async def close(self) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
+        await end_tasks((self._looking,))
         await asyncio.get_running_loop().run_in_executor(self._thread, self._store.close)
         await asyncio.to_thread(self._thread.shutdown)
 

@@ -21,6 +21,7 @@ from sluicegate.gateway.rollout.store import Edit, RolloutStore
 from sluicegate.gateway.routing import RouteTable
 from sluicegate.gateway.settings import RolloutSettings
 from sluicegate.plugins import NotFound, RequestError, SluicegateError, Trouble
+from sluicegate.plugins.concurrency.ending import end_tasks
 
 log = logging.getLogger("sluicegate.rollout")
 TICK_S = 0.5
@@ -96,9 +97,7 @@ class Rollouts:
 
     async def close(self) -> None:
         """Keep what was seen, and let another gateway lead."""
-        if self._ticking is not None:
-            self._ticking.cancel()
-            await asyncio.gather(self._ticking, return_exceptions=True)
+        await end_tasks((self._ticking,))
         await self._judge.close()
         try:
             while self._waiting:

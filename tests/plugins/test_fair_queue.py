@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate.plugins.fair_queue import FairQueue
+from sluicegate.plugins.concurrency.fair_queue import FairQueue
 
 
 def started(queue: FairQueue[str]) -> list[str]:

@@ -10,6 +10,7 @@ from sluicegate.gateway.upstream.dialects import SERVER_DIALECTS
 from sluicegate.gateway.upstream.settings import UpstreamModelSettings
 from sluicegate.gateway.upstream.transport.load_report import MOST_BYTES, LoadReport, read_report
 from sluicegate.gateway.upstream.transport.server import PROBES_TO_LEAVE, UpstreamServer
+from sluicegate.plugins.concurrency.ending import end_tasks
 
 log = logging.getLogger("sluicegate.upstream")
 NO_METRICS = "none"
@@ -34,9 +35,7 @@ class ServerWatch:
         self._tasks = [loop.create_task(self._follow(server, headers)) for server in self._servers]
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(self._tasks)
 
     async def _follow(self, server: UpstreamServer, headers: Callable[[], bytes]) -> None:
         while True:

@@ -1,0 +1,1 @@
+"""Queues and tasks of threads and event loops."""
