@@ -6,9 +6,9 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, cast, get_args
 
-from sluicegate.gateway.rails.stage_calls import StageMisbehaved, contained
+from sluicegate.gateway.rails.stage_calls import ResumedCoroutine, StageMisbehaved, contained
 from sluicegate.plugins import (
     CLOSED_BY,
     DeadlineExceeded,
@@ -127,9 +127,14 @@ class PluginGeneration:
 async def in_time(left_s: float | None, call: Callable[[], Awaitable[T]], named: str, stage: str) -> T:
     """Return the result of `call`, contained. It runs in this task: a generator may hold what belongs to a task over
     several pieces. Raises `DeadlineExceeded` after `left_s` seconds."""
+    work = contained(call, named)
+    try:
+        awaited = work.send(None)
+    except StopIteration as ended:  # most pieces are there at once, and a timer costs more than they do
+        return cast(T, ended.value)
     try:
         async with asyncio.timeout(left_s) as limit:
-            return await contained(call, named)
+            return await ResumedCoroutine(work, awaited)
     except TimeoutError:
         if not limit.expired():
             raise
