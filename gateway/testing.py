@@ -131,7 +131,7 @@ class TestApp:
         self._server = uvicorn.Server(config)
         self._loop = asyncio.new_event_loop()
         work = self._server.serve(sockets=[listener])
-        self._thread = threading.Thread(target=self._serve, args=(work,), daemon=True)
+        self._thread = threading.Thread(target=run_in, args=(self._loop, work), daemon=True)
         self._thread.start()
         self.client = httpx.Client(base_url=self.url, timeout=30, trust_env=False)
         try:
@@ -146,12 +146,8 @@ class TestApp:
         self._server.should_exit = True
         self._thread.join(STOP_LIMIT_S)
         if self._thread.is_alive():
-            waiting = "\n".join(_place_of(task) for task in asyncio.all_tasks(self._loop))
+            waiting = waiting_in(self._loop)
             raise TimeoutError(f"the gateway did not stop within {STOP_LIMIT_S:g} s; its tasks wait here:\n{waiting}")
-
-    def _serve(self, work: Coroutine[Any, Any, None]) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(work)
 
     async def __aenter__(self) -> TestApp:
         await start(self.runtime, self._dialects)
@@ -205,6 +201,17 @@ def _read_whole(status: int, body: Mapping[str, Any]) -> AppReply:
     choice = body["choices"][0]
     text = choice["message"].get("content") or ""
     return AppReply(status, text, choice["finish_reason"], (text,), body=body)
+
+
+def run_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> None:
+    """Run `work` in `loop`, which is closed when it ends."""
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(work)
+
+
+def waiting_in(loop: asyncio.AbstractEventLoop) -> str:
+    """Return where each task of an event loop waits, a line each."""
+    return "\n".join(map(_place_of, asyncio.all_tasks(loop)))
 
 
 def _place_of(task: asyncio.Task[Any]) -> str:

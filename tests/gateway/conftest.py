@@ -7,10 +7,9 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from sluicegate.gateway import create_app, load
 from sluicegate.gateway.compose import compose
 from sluicegate.gateway.http.connection.protocol import guarded_protocol
 from sluicegate.gateway.runtime import Runtime
+from sluicegate.gateway.testing import run_in, waiting_in
 from tests.gateway.certificates import self_signed
 from tests.waiting import until
 
@@ -59,8 +59,7 @@ def running(overrides: dict[str, Any] | None = None, environ: dict[str, str] | N
     )
     server = uvicorn.Server(config)
     loop = asyncio.new_event_loop()
-    serving = partial(_serve, loop, server.serve(sockets=[listener]))
-    thread = threading.Thread(target=serving, daemon=True)
+    thread = threading.Thread(target=run_in, args=(loop, server.serve(sockets=[listener])), daemon=True)
     thread.start()
     gateway = RunningGateway(f"http://127.0.0.1:{listener.getsockname()[1]}", runtime, loop)
     try:
@@ -73,20 +72,14 @@ def running(overrides: dict[str, Any] | None = None, environ: dict[str, str] | N
         assert not thread.is_alive(), f"the gateway did not stop:\n{_where(loop)}"
 
 
-def _serve(loop: asyncio.AbstractEventLoop, serving: Coroutine[Any, Any, None]) -> None:
-    """Run a server in a loop of this thread; the loop is closed when the server ends."""
-    with asyncio.Runner(loop_factory=lambda: loop) as runner:
-        runner.run(serving)
-
-
 def _where(loop: asyncio.AbstractEventLoop) -> str:
-    """Return the tasks of an event loop, and the stacks of all threads."""
+    """Return where the tasks of an event loop wait, and the stacks of all threads."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     stacks = [
         f"thread {names.get(ident)}:\n" + "".join(traceback.format_stack(frame))
         for ident, frame in sys._current_frames().items()
     ]
-    return "\n".join([*(repr(task) for task in asyncio.all_tasks(loop)), *stacks])
+    return "\n".join([waiting_in(loop), *stacks])
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sluicegate.grammar import GrammarOptions, LazyGrammar, LazyMatcher, TokenRejected, Vocabulary, compile_json_schema
+from sluicegate.grammar.token_ids import I32
 from tests.reference.mask_by_trial import mask_by_trial
 
 _TEXT = r"""
@@ -52,6 +53,11 @@ def byte_vocabulary() -> Vocabulary:
 def allowed(matcher: LazyMatcher, vocabulary: Vocabulary) -> set[int]:
     row = np.zeros(vocabulary.row_words, np.int32)
     matcher.fill_mask(row)
+    return allowed_in(row)
+
+
+def allowed_in(row: I32) -> set[int]:
+    """Return the tokens that a row of a mask allows."""
     return set(np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist())
 
 

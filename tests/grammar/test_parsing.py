@@ -13,7 +13,7 @@ from sluicegate.grammar import GrammarError, LazyGrammar, Vocabulary, compile_la
 from sluicegate.grammar.parsing import gathering, kernels, pieces, tokens, walks
 from sluicegate.grammar.parsing.rewriting.ambiguity import untangled
 from sluicegate.grammar.parsing.rules import SymbolCodes
-from tests.grammar.grammar_checks import accepts, allowed
+from tests.grammar.grammar_checks import accepts, allowed, allowed_in
 from tests.reference.mask_by_trial import mask_by_trial
 
 _TEXT = "ab abc aa aaa a+ +a (( )) () )+ a) ), ,a +a+ a,b 0a 01 10 a, bc cba -- -a 1) (a (1 1+1 a+b+c"
@@ -74,8 +74,7 @@ def test_masks_of_random_grammars_are_what_trying_every_token_gives(
     matcher, spelled = compiled.matcher(), b""
     for _ in range(6):
         offered = allowed(matcher, VOCABULARY)
-        row = mask_by_trial(matcher, VOCABULARY)
-        assert offered == {t for t in range(VOCABULARY.size) if int(row[t >> 5]) >> (t & 31) & 1}, (text, spelled)
+        assert offered == allowed_in(mask_by_trial(matcher, VOCABULARY)), (text, spelled)
         if 0 < len(spelled) < 12:
             assert matcher.can_stop == reads(theirs, spelled.decode()), (text, spelled)
         going = sorted(offered - {len(_WORDS)})
@@ -220,8 +219,7 @@ def test_many_lexemes_that_may_be_open_are_looked_at_together() -> None:
     matcher.accept(_WORDS.index(b"0"))
     reading: Any = matcher._at.readings[0]
     assert len(reading.at.parts) == 20
-    row = mask_by_trial(matcher, VOCABULARY)
-    assert allowed(matcher, VOCABULARY) == {t for t in range(VOCABULARY.size) if int(row[t >> 5]) >> (t & 31) & 1}
+    assert allowed(matcher, VOCABULARY) == allowed_in(mask_by_trial(matcher, VOCABULARY))
     made = reading.parser.tokens(VOCABULARY)._parts
     assert sum(frame is reading.at.parts[0][1] or isinstance(start, frozenset) for start, frame in made) == 1
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from sluicegate.gateway.mcp.settings import McpServerSettings
 from sluicegate.plugins import ConfigurationError, Overloaded, UpstreamFailed
+from sluicegate.plugins.concurrency.ending import end_tasks
 
 log = logging.getLogger("sluicegate.mcp")
 MAX_PAGES = 64
@@ -201,9 +202,7 @@ class McpUpstreams:
         return found
 
     async def close(self) -> None:
-        if self._sweeper is not None:
-            self._sweeper.cancel()
-            await asyncio.gather(self._sweeper, return_exceptions=True)
+        await end_tasks((self._sweeper,))
         for key in list(self._kept):
             self._drop(key)
         await asyncio.gather(*self._closing, return_exceptions=True)
