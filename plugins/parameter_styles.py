@@ -10,20 +10,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ParameterStyle:
-    """`opens`: what stands before a value, with `{name}` and, where it tells kinds of values apart, `{kind}`; `closes`:
-    what stands behind it.
+    """`opens`: what stands before a value, with `{name}` and, where it tells kinds of values apart, `{kind}`, in all
+    ways that models write it; `closes`: what stands behind it.
 
     `text`: the kind of a string, which is written as it is; `other`: the kinds of values that are written as JSON, by
     their type in JSON Schema, "" for all others.
     """
 
-    opens: str
+    opens: tuple[str, ...]
     closes: str
     text: str = ""
     other: tuple[tuple[str, str], ...] = (("", ""),)
 
-    def begin(self, name: str, kind: str) -> str:
-        return self.opens.replace("{name}", name).replace("{kind}", kind)
+    def begins(self, name: str, kind: str) -> tuple[str, ...]:
+        return tuple(opens.replace("{name}", name).replace("{kind}", kind) for opens in self.opens)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -31,18 +31,28 @@ class ParameterStyle:
 
 
 PARAMETER_STYLES = {
-    "qwen_xml": ParameterStyle("<parameter={name}>", "</parameter>"),
-    "minimax_xml": ParameterStyle('<parameter name="{name}">', "</parameter>"),
+    "qwen_xml": ParameterStyle(("<parameter={name}>",), "</parameter>"),
+    "minimax_xml": ParameterStyle(('<parameter name="{name}">',), "</parameter>"),
     "deepseek_xml": ParameterStyle(
-        '<｜DSML｜parameter name="{name}" string="{kind}">',
+        ('<｜DSML｜parameter name="{name}" string="{kind}">',),
         "</｜DSML｜parameter>",
         "true",
         (("", "false"),),
     ),
-    "glm_xml": ParameterStyle("<arg_key>{name}</arg_key>\n<arg_value>", "</arg_value>"),
-    "cohere_xml": ParameterStyle('<cofl:value name="{name}" type="{kind}">', "</cofl:value>", "raw", (("", "json"),)),
+    "deepseek_v4_1_xml": ParameterStyle(
+        ('<｜DSML｜ parameter name="{name}" string="{kind}">',),
+        "</｜DSML｜ parameter>",
+        "true",
+        (("", "false"),),
+    ),
+    "glm_xml": ParameterStyle(
+        ("<arg_key>{name}</arg_key>\n<arg_value>", "<arg_key>{name}</arg_key><arg_value>"), "</arg_value>"
+    ),
+    "cohere_xml": ParameterStyle(
+        ('<cofl:value name="{name}" type="{kind}">',), "</cofl:value>", "raw", (("", "json"),)
+    ),
     "kimi_k3_xml": ParameterStyle(
-        '<|open|>argument key="{name}" type="{kind}"<|sep|>',
+        ('<|open|>argument key="{name}" type="{kind}"<|sep|>',),
         "<|close|>argument<|sep|>",
         "string",
         (

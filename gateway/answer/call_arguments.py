@@ -45,8 +45,8 @@ class CallArguments:
         style = self.style
         for name in self.schema["properties"]:
             for kind in dict.fromkeys(style.kinds):
-                opens = style.begin(name, kind)
-                if self.text.startswith(opens, begin):
+                opens = next((each for each in style.begins(name, kind) if self.text.startswith(each, begin)), None)
+                if opens is not None:
                     close = self.text.find(style.closes, begin + len(opens))
                     if close >= 0:
                         inner = self.text[begin + len(opens) : close]

@@ -62,19 +62,22 @@ def _whole(tag: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _plain(part: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Write `dispatch`, `plus` and `star` with the other formats."""
-    kind, found = _kind(part), dict(part)
+    """Write `dispatch`, `plus`, `star` and `qwen_xml_parameter` with the other formats, and leave out what is null."""
+    kind, found = _kind(part), {name: value for name, value in part.items() if value is not None}
+    if kind == "qwen_xml_parameter":
+        found |= {"type": "json_schema", "style": "qwen_xml"}
     if kind in ("plus", "star"):
         found = {"type": "repeat", "min": int(kind == "plus"), "max": -1, "content": part["content"]}
     elif kind == "dispatch":
         tags = [{"begin": begin, "content": content, "end": ""} for begin, content in part["rules"]]
+        loops = found.get("loop", True)
         found = {
             "type": "triggered_tags",
             "triggers": [begin for begin, _ in part["rules"]],
             "tags": tags,
-            "excludes": part.get("excludes", ()),
-            "max_count": None if part.get("loop", True) else 1,
-            "text_after": part.get("loop", True),
+            "excludes": found.get("excludes", ()),
+            "max_count": None if loops else 1,
+            "text_after": loops,
         }
     for name in ("elements", "tags"):
         if name in found:
@@ -184,6 +187,10 @@ class _Reading:
 
     def _any_text(self, part: Mapping[str, Any], at: int, stops: tuple[str, ...]) -> set[int]:
         end = min(self._found(stops, at), default=len(self.text))
+        most = part.get("max_chars", end - at)
+        if end - at > most:
+            self.complaints.append((at, f"more than {most} characters of text"))
+            return set()
         return {end} if self._free(at, end, part.get("excludes", ())) else set()
 
     def _regex(self, part: Mapping[str, Any], at: int, stops: tuple[str, ...]) -> set[int]:

@@ -92,7 +92,7 @@ class Builder:
         if isinstance(node, formats.StringFormat):
             return LiteralContinuation([('"', self._string(node, follow))])
         if isinstance(node, formats.AnyTextFormat):
-            return LazyContinuation(lambda: self._free((), follow, node.excludes))
+            return LazyContinuation(lambda: self._free((), follow, node.excludes, node.most))
         if isinstance(node, formats.TriggeredFormat):
             return self._text(node, 0, follow) if node.before else self._next_tag(node, 0, follow)
         assert isinstance(node, formats.SeparatedFormat)
@@ -147,8 +147,11 @@ class Builder:
 
     # --- free text ---
 
-    def _free(self, stops: tuple[Head, ...], follow: Continuation, excludes: tuple[str, ...]) -> tuple[Reading, ...]:
-        """Read text without `excludes`, up to one of `stops`, the literal that follows, or the end."""
+    def _free(
+        self, stops: tuple[Head, ...], follow: Continuation, excludes: tuple[str, ...], most: int | None = None
+    ) -> tuple[Reading, ...]:
+        """Read at most `most` characters without `excludes`, up to one of `stops`, the literal that follows, or the
+        end."""
         if isinstance(follow, LiteralContinuation) and all(text for text, _ in follow.heads):
             stops = (*stops, *follow.heads)
         elif follow is not END:
@@ -156,24 +159,26 @@ class Builder:
                 "free text must be the last part, or be followed by a literal (a const_string, a tag): nothing else "
                 "tells where it ends"
             )
-        return self._until(stops, excludes, follow is END)
+        return self._until(stops, excludes, follow is END, most)
 
-    def _until(self, stops: tuple[Head, ...], excludes: tuple[str, ...], ends: bool) -> tuple[Reading, ...]:
+    def _until(
+        self, stops: tuple[Head, ...], excludes: tuple[str, ...], ends: bool, most: int | None = None
+    ) -> tuple[Reading, ...]:
         by_text: dict[str, list[Continuation]] = {}
         for text, after in stops:
             by_text.setdefault(text, []).append(after)
-        every = (*by_text, *(text for text in excludes if text not in by_text))
+        every = (*by_text, *_needed(excludes, tuple(by_text)))
         _refuse_nested(every)
         readings: list[Reading] = []
-        if len(by_text) > 1:
+        if most is None and len(by_text) > 1:
             lexeme: DfaLexeme = freetext.first_of(tuple(by_text), tuple(text for text in every if text not in by_text))
             readings.append(InLexeme(lexeme, lexeme.start, WaysByOutcome(map(fork, by_text.values()))))
         else:
             for text, ways in by_text.items():
-                lexeme = freetext.until(text, tuple(other for other in every if other != text))
+                lexeme = freetext.until(text, tuple(other for other in every if other != text), most)
                 readings.append(InLexeme(lexeme, lexeme.start, fork(ways)))
         if ends:
-            lexeme = freetext.without(every)
+            lexeme = freetext.without(every, most)
             readings.append(InLexeme(lexeme, lexeme.start, END))
         return tuple(readings)
 
@@ -293,6 +298,16 @@ class Builder:
 def _leads(node: formats.TriggeredFormat, trigger: str) -> bool:
     """Return whether some tag begins with `trigger`; else it is only kept out of the text."""
     return any(tag.begin.startswith(trigger) for tag in node.tags)
+
+
+def _needed(excludes: tuple[str, ...], stops: tuple[str, ...]) -> list[str]:
+    """Return those of `excludes` that hold neither one of `stops`, where the text ends, nor a shorter one of them."""
+    shorter = {*excludes, *stops}
+    return [
+        text
+        for text in dict.fromkeys(excludes)
+        if text not in stops and not any(other != text and other in text for other in shorter)
+    ]
 
 
 def _refuse_nested(texts: tuple[str, ...]) -> None:

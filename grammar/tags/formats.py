@@ -29,6 +29,8 @@ from sluicegate.grammar.tags.styles import styled
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar, UnsupportedGrammar
 
 MOST_TAGS = 1_000
+MOST_TEXT = 10_000
+"""Most characters of free text that can be counted."""
 MOST_CHARACTERS = 1_000
 """Most characters of one literal: a begin, an end, a trigger, a separator."""
 _DEEPEST = 200
@@ -65,7 +67,12 @@ def _format(value: Any, at: str) -> Format:
         )
     read, names = known
     _only(fields, at, ("type", *names))
-    return read(fields, at)
+    return read(_given(fields), at)
+
+
+def _given(fields: Fields) -> Fields:
+    """Return the fields that are not null: programs that dump their models write `null` for what was left out."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _json(fields: Fields, at: str) -> Format:
@@ -73,12 +80,30 @@ def _json(fields: Fields, at: str) -> Format:
     any_order = _flag(fields, "any_order", at, False)
     blanks = _count(fields, "max_whitespace_cnt", at)
     style = fields.get("style", "json")
+    if fields.get("excludes"):
+        raise UnsupportedGrammar(
+            "excludes is not supported in a json_schema: use `pattern` in the schema, or the option blocklist_patterns",
+            pointer=f"{at}/excludes",
+        )
     if style == "json":
         return SchemaFormat(found.schema, found.pointer, any_order, blanks)
     for name in ("any_order", "max_whitespace_cnt"):
         if fields.get(name):
             raise UnsupportedGrammar(f"{name} has no effect on style {style!r}; leave it out", pointer=f"{at}/{name}")
     return styled(found.schema, str(style), at)
+
+
+def _qwen_xml(fields: Fields, at: str) -> Format:
+    """Read the older name of `json_schema` with the style `qwen_xml`."""
+    return styled(_schema(fields.get("json_schema"), f"{at}/json_schema").schema, "qwen_xml", at)
+
+
+def _any_text(fields: Fields, at: str) -> AnyTextFormat:
+    if "max_tokens" in fields:
+        raise UnsupportedGrammar(
+            "max_tokens is not supported: masks count characters; use max_chars", pointer=f"{at}/max_tokens"
+        )
+    return AnyTextFormat(_literals(fields, "excludes", at), _count(fields, "max_chars", at, MOST_TEXT))
 
 
 def _repeat(fields: Fields, at: str) -> RepeatFormat:
@@ -149,7 +174,7 @@ def _among_tags(value: Any, at: str) -> TagFormat:
     if fields.get("type", "tag") != "tag":
         raise InvalidGrammar(f"only formats of the type 'tag' stand here, not {fields['type']!r}", pointer=f"{at}/type")
     _only(fields, at, ("type", *_TAG))
-    return _tag(fields, at)
+    return _tag(_given(fields), at)
 
 
 def _structure(value: Any, at: str) -> TagFormat:
@@ -213,12 +238,12 @@ def _counts(fields: Fields, at: str) -> tuple[int, int | None]:
     return low, high
 
 
-def _count(fields: Fields, name: str, at: str) -> int | None:
+def _count(fields: Fields, name: str, at: str, most: int = MOST_TAGS) -> int | None:
     found = fields.get(name)
     if found is None:
         return None
-    if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found <= MOST_TAGS:
-        raise InvalidGrammar(f"{name} must be a number from 0 to {MOST_TAGS}, not {found!r}", pointer=f"{at}/{name}")
+    if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found <= most:
+        raise InvalidGrammar(f"{name} must be a number from 0 to {most}, not {found!r}", pointer=f"{at}/{name}")
     return found
 
 
@@ -279,11 +304,12 @@ _COUNTS = ("at_least_one", "stop_after_first", "min_count", "max_count")
 _TRIGGERED = ("excludes", "text_before", "text_after", *_COUNTS)
 _FORMATS: dict[str, tuple[Callable[[Fields, str], Format], tuple[str, ...]]] = {
     "const_string": (lambda fields, at: ConstFormat(_literal(fields, "value", at)), ("value",)),
-    "json_schema": (_json, ("json_schema", "style", "any_order", "max_whitespace_cnt")),
+    "json_schema": (_json, ("json_schema", "style", "any_order", "max_whitespace_cnt", "excludes")),
+    "qwen_xml_parameter": (_qwen_xml, ("json_schema",)),
     "regex": (lambda fields, at: RegexFormat(_text(fields, "pattern", at), f"{at}/pattern"), ("pattern",)),
     "grammar": (lambda fields, at: LarkFormat(_text(fields, "grammar", at), f"{at}/grammar"), ("grammar",)),
     "json_string": (_string, ("content",)),
-    "any_text": (lambda fields, at: AnyTextFormat(_literals(fields, "excludes", at)), ("excludes",)),
+    "any_text": (_any_text, ("excludes", "max_chars", "max_tokens")),
     "sequence": (lambda fields, at: SequenceFormat(_elements(fields, at)), ("elements",)),
     "or": (_or, ("elements",)),
     "optional": (

@@ -16,9 +16,10 @@ _LIMIT = Budget(max_states=20_000, max_seconds=5.0)
 
 
 @lru_cache(maxsize=512)
-def until(stop: str, others: tuple[str, ...]) -> DfaLexeme:
-    """Accept texts that end with `stop` and hold neither it nor one of `others` before."""
-    return DfaLexeme(utf8(until_chars(stop, others)), general=True)
+def until(stop: str, others: tuple[str, ...], most: int | None = None) -> DfaLexeme:
+    """Accept texts that end with `stop` and hold neither it nor one of `others` before, and at most `most`
+    characters."""
+    return DfaLexeme(utf8(_at_most(until_chars(stop, others), most, len(stop))), general=True)
 
 
 @lru_cache(maxsize=128)
@@ -39,9 +40,13 @@ def _after(dfa: ByteDfa, text: str) -> int:
 
 
 @lru_cache(maxsize=512)
-def without(stops: tuple[str, ...]) -> DfaLexeme:
-    """Accept texts that hold none of `stops`."""
-    return DfaLexeme(utf8(without_chars(stops)), general=True)
+def without(stops: tuple[str, ...], most: int | None = None) -> DfaLexeme:
+    """Accept texts of at most `most` characters that hold none of `stops`."""
+    return DfaLexeme(utf8(_at_most(without_chars(stops), most)), general=True)
+
+
+def _at_most(texts: CharDfa, most: int | None, more: int = 0) -> CharDfa:
+    return texts if most is None else texts.intersection(CharDfa.length_between(0, most + more))
 
 
 @lru_cache(maxsize=2_048)

@@ -53,9 +53,11 @@ class StringFormat:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnyTextFormat:
-    """Anything that holds none of `excludes`, up to the literal that follows, or up to the end."""
+    """At most `most` characters (None: any number) that hold none of `excludes`, up to the literal that follows, or up
+    to the end."""
 
     excludes: tuple[str, ...] = ()
+    most: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -102,7 +102,8 @@ def _ways(style: ParameterStyle, name: str, schema: Any, at: str) -> Iterator[Fo
     """Yield one tag for each kind of value that satisfies `schema`."""
     text = _restricted(schema, {"type": "string"})
     if _is_satisfiable(text, at):
-        yield TagFormat(style.begin(name, style.text), RawFormat(text, at), (style.closes,))
+        for begin in style.begins(name, style.text):
+            yield TagFormat(begin, RawFormat(text, at), (style.closes,))
     kinds: dict[str, list[str]] = {}
     for type_name, kind in style.other:
         kinds.setdefault(kind, []).append(type_name)
@@ -111,7 +112,8 @@ def _ways(style: ParameterStyle, name: str, schema: Any, at: str) -> Iterator[Fo
         if _is_satisfiable(other, at):
             line = RegexFormat(r"\n?", at)
             value = SequenceFormat((line, SchemaFormat(other, at), line))
-            yield TagFormat(style.begin(name, kind), value, (style.closes,))
+            for begin in style.begins(name, kind):
+                yield TagFormat(begin, value, (style.closes,))
 
 
 def _restricted(schema: Any, other: dict[str, Any]) -> dict[str, Any]:

@@ -82,6 +82,31 @@ FORMATS: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
         ['{"a":1,"b":"x"}', '{"b":"x","a":1}'],
         ['{"a":1}', '{"a":1,"a":2,"b":"x"}'],
     ),
+    "at most so many characters": (
+        {"type": "tag", "begin": "<", "content": {"type": "any_text", "max_chars": 2}, "end": ["/", ">"]},
+        ["<>", "<é>", "<ab>", "<ab/"],
+        ["<abc>", "<abc/", "<ab"],
+    ),
+    "excluded texts that hold one another": (
+        {"type": "tag", "begin": "<", "content": {"type": "any_text", "excludes": ["b", "abc", "x>y"]}, "end": ">"},
+        ["<ac>", "<x>"],
+        ["<abc>", "<b>", "<x>y>"],
+    ),
+    "the older name of a style": (
+        {"type": "qwen_xml_parameter", "json_schema": PAIR},
+        ["<parameter=a>1</parameter><parameter=b>x</parameter>"],
+        ["<parameter=a>1</parameter>", '{"a":1,"b":"x"}'],
+    ),
+    "null for what is left out": (
+        {
+            "type": "tag",
+            "begin": "<",
+            "content": {"type": "any_text", "excludes": None, "max_tokens": None, "max_chars": None},
+            "end": ">",
+        },
+        ["<abc>"],
+        ["<abc"],
+    ),
     "few blanks": (
         {"type": "json_schema", "json_schema": PAIR, "max_whitespace_cnt": 2},
         ['{"a":1,"b":"x"}', '{ \n"a":  1,"b":"x"}'],
@@ -153,6 +178,18 @@ STYLES: dict[str, tuple[dict[str, Any], str, list[tuple[str, str]]]] = {
         "<tool_call>weather\n<arg_key>city</arg_key>\n<arg_value>Oslo</arg_value>\n"
         "<arg_key>days</arg_key>\n<arg_value>3</arg_value>\n</tool_call>",
         [("<arg_key>days", "<arg_key>nights"), ("Oslo", "")],
+    ),
+    "GLM in one line": (
+        call("<tool_call>weather", "glm_xml", "</tool_call>"),
+        "<tool_call>weather<arg_key>city</arg_key><arg_value>Oslo</arg_value>"
+        "<arg_key>days</arg_key><arg_value>3</arg_value></tool_call>",
+        [("<arg_key>days", "<arg_key>nights"), ("Oslo", "")],
+    ),
+    "DeepSeek 4.1": (
+        call(f'<{DSML} invoke name="weather">\n', "deepseek_v4_1_xml", f"</{DSML} invoke>"),
+        f'<{DSML} invoke name="weather">\n<{DSML} parameter name="city" string="true">Oslo</{DSML} parameter>\n'
+        f'<{DSML} parameter name="days" string="false">3</{DSML} parameter>\n</{DSML} invoke>',
+        [('string="true"', 'string="false"'), (f"<{DSML} parameter", f"<{DSML}parameter")],
     ),
     "Cohere": (
         call('<cofl:tool_call id="0" name="weather">', "cohere_xml", "</cofl:tool_call>"),
@@ -251,6 +288,13 @@ def test_optional_arguments_come_in_the_order_of_the_schema_and_of_each_kind() -
             "/format/json_schema/required",
         ),
         ({"type": "any_tokens"}, UnsupportedGrammar, "write it with 'any_text'"),
+        ({"type": "any_text", "max_tokens": 5}, UnsupportedGrammar, "use max_chars (at '/format/max_tokens')"),
+        ({"type": "any_text", "max_chars": -1}, InvalidGrammar, "/format/max_chars"),
+        (
+            {"type": "json_schema", "json_schema": PAIR, "excludes": ["x"]},
+            UnsupportedGrammar,
+            "blocklist_patterns (at '/format/excludes')",
+        ),
         (
             {"type": "json_schema", "json_schema": PAIR, "style": "toml"},
             InvalidGrammar,
