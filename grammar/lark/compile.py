@@ -8,8 +8,8 @@ derivations of one text, as with Lark, and never change the language. `%json {..
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import NamedTuple
 
 from lark.load_grammar import load_grammar
 
@@ -20,17 +20,19 @@ from sluicegate.grammar.budget.interrupt import interrupted
 from sluicegate.grammar.budget.meter import within
 from sluicegate.grammar.lark import gbnf
 from sluicegate.grammar.lark.alternatives import MOST_WAYS, check_alternatives
+from sluicegate.grammar.lark.extensions.nested import joined
+from sluicegate.grammar.lark.extensions.parameters import expanded
+from sluicegate.grammar.lark.grammar import Grammar
 from sluicegate.grammar.lark.literals import Unread
 from sluicegate.grammar.lark.reader import LoadedGrammar, read_plain
-from sluicegate.grammar.lark.regions import JsonRegion, OneRegionTape, regions_of
+from sluicegate.grammar.lark.regions import OneRegionTape, regions_of
 from sluicegate.grammar.lark.source import Source
 from sluicegate.grammar.lark.terminal_sets import TerminalSets
 from sluicegate.grammar.lark.terminals import lexeme_of
-from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.matching.grammar import LazyGrammar
 from sluicegate.grammar.matching.plain import plain_grammar
 from sluicegate.grammar.options import GrammarOptions
-from sluicegate.grammar.parsing.parser import Parser, ParserTables
+from sluicegate.grammar.parsing.parser import Parser
 from sluicegate.grammar.parsing.rules import Production, Symbol
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.reading import Reading
@@ -39,19 +41,6 @@ from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar, UnsupportedGrammar
 
 _MOST_CHARACTERS = 200_000
-
-
-class Grammar(NamedTuple):
-    """Rules over lexemes, from either notation; `regions`: JSON values by the name of their terminal."""
-
-    rules: list[Production]
-    lexemes: dict[str, DfaLexeme]
-    ignored: frozenset[str]
-    start: str
-    regions: dict[str, JsonRegion]
-
-    def tables(self) -> ParserTables:
-        return ParserTables(self.rules, self.lexemes, self.ignored, self.start, self.regions)
 
 
 def compile_lark(text: str, vocabulary: Vocabulary, *, options: GrammarOptions | None = None) -> LazyGrammar:
@@ -97,7 +86,8 @@ def read(text: str, options: GrammarOptions, spell: Spelling = utf8) -> Grammar:
 def _read_lark(text: str, options: GrammarOptions, spell: Spelling) -> Grammar:
     source, (terminals, written, ignored) = _loaded(text)
     sets = TerminalSets(source)
-    found = {t.name: lexeme_of(t, source, sets, spell) for t in terminals if t.name not in source.schemas}
+    others = {*source.schemas, *source.grammars, *source.parameters.conditions}
+    found = {t.name: lexeme_of(t, source, sets, spell) for t in terminals if t.name not in others}
     lexemes = {name: lexeme for name, (lexeme, _) in found.items() if lexeme is not None}
     empty = {name for name, (_, may_be_empty) in found.items() if may_be_empty}
     rules = list(written)
@@ -105,7 +95,22 @@ def _read_lark(text: str, options: GrammarOptions, spell: Spelling) -> Grammar:
         rules = [Production(rule.origin, tuple(_symbol(*each, empty) for each in rule.expansion)) for rule in written]
     for name in sorted(empty):
         rules += [Production(_perhaps(name), way) for way in (((True, name),), ())[name not in lexemes :]]
-    return Grammar(rules, lexemes, frozenset(ignored) & lexemes.keys(), "start", regions_of(source, options))
+    if source.parameters:
+        rules = expanded(rules, source.parameters, "start")
+    grammar = Grammar(rules, lexemes, frozenset(ignored) & lexemes.keys(), "start", regions_of(source, options))
+    if not source.grammars:
+        return grammar
+    inner = {name: _nested(source, *found, options, spell) for name, found in source.grammars.items()}
+    return joined(grammar, inner)
+
+
+def _nested(source: Source, text: str, at: int, options: GrammarOptions, spell: Spelling) -> Grammar:
+    """Read the grammar of a `%lark`. Blanks before it give its errors the places of the whole."""
+    before = re.sub(r"[^\n]", " ", source.written[:at])
+    inner = _read_lark(before + text, options, spell)
+    if not any(rule.origin == inner.start for rule in inner.rules):
+        source.refuse(InvalidGrammar, "the grammar of this %lark has no rule `start`", at)
+    return inner
 
 
 def _symbol(is_terminal: bool, name: str, empty: set[str]) -> Symbol:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from sluicegate.grammar.lark.pieces import GrammarPiece
 
 BLANK = frozenset({"skip", "line"})
-_ENDS = frozenset({"ignore", "import", "declare", "override", "extend", "lark"})
+_ENDS = frozenset({"ignore", "import", "declare", "override", "extend"})
 _HEAD = re.compile(
     r"""[ \t]*(\[(?:[^\]"/\\]|"(?:\\.|[^"\\\n])*"|/(?:\\.|[^/\\\n])*/)*\])?"""
     r"""[ \t]*(?:\.-?\d+)?[ \t]*(?:\{[^}\n]*\})?[ \t]*:(?!:)"""

@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, NoReturn
 
-from sluicegate.plugins.errors import GrammarError, InvalidGrammar
+from sluicegate.grammar.lark.extensions.parameters import Misread, ParameterText
+from sluicegate.plugins.errors import GrammarError, GrammarLimit, InvalidGrammar
 
 _PIECE = re.compile(
     r"""(?P<skip> //[^\n]* | \#[^\n]* | [ \t\r\f]+ )
@@ -26,10 +27,16 @@ _PIECE = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _VALUES = frozenset({"json", "regex", "llguidance"})
+_HEAD = re.compile(r"[ \t]*(\[[^\n]*\])?[ \t]*(?:\.-?\d+)?[ \t]*:(?!:)")
+_OWN = re.compile(r"::[ \t]*_(?!\w)")
+_DEEPEST = 10
+"""Of grammars in grammars."""
 
 
 class GrammarPiece(NamedTuple):
-    """`kind`: the group of `_PIECE`, or the name of a directive that a JSON value follows, which is then `value`."""
+    """`kind`: the group of `_PIECE`, or the name of a directive, of which `value` is what follows: a JSON value, a
+    grammar with its place, or a condition. `parameter`: the name of a rule, with its parameter as `value`. A name
+    with the `value` True is that of a rule that has one."""
 
     kind: str
     text: str
@@ -41,19 +48,61 @@ class GrammarPiece(NamedTuple):
 Refuse = Callable[[type[GrammarError], str, int], NoReturn]
 
 
-def pieces_of(text: str, refuse: Refuse) -> Iterator[GrammarPiece]:
-    """Yield all of `text`, blanks and comments included. Raises where no JSON value stands after such a directive."""
-    at = 0
+def pieces_of(text: str, refuse: Refuse, at: int = 0, depth: int = 0) -> Iterator[GrammarPiece]:
+    """Yield all of `text` from `at` on, blanks and comments included. Raises where a directive is not followed by what
+    belongs to it."""
     while at < len(text):
         found = _PIECE.match(text, at)
         assert found is not None
         kind = found.lastgroup
         assert kind is not None
-        at, value = found.end(), None
-        if kind == "directive" and found["directive"] in _VALUES:
-            value, at = _value(found["directive"], text, at, refuse)
-            kind = "regex_value" if found["directive"] == "regex" else found["directive"]
-        yield GrammarPiece(kind, text[found.start() : at], found.start(), at, value)
+        begin, at, value = at, found.end(), None
+        word, written = found["directive"], None
+        if kind == "directive" and word in _VALUES:
+            value, at = _value(word, text, at, refuse)
+            kind = "regex_value" if word == "regex" else word
+        elif word == "lark" or word == "if":
+            value, at = _grammar(text, at, refuse, depth) if word == "lark" else _condition(text, at, refuse)
+            kind = word
+        elif kind == "name" and text.startswith("::", at):
+            written = found[0]
+            kind, value, at = _with_parameter(text, at, refuse)
+        yield GrammarPiece(kind, text[begin:at] if written is None else written, begin, at, value)
+
+
+def _grammar(text: str, at: int, refuse: Refuse, depth: int) -> tuple[tuple[str, int], int]:
+    """Return the grammar in the braces from `at` on, with its place, and the end of the braces."""
+    begin = at + len(text[at:]) - len(text[at:].lstrip())
+    if not text.startswith("{", begin):
+        refuse(InvalidGrammar, "a grammar in braces stands after %lark: %lark { start: ... }", begin)
+    if depth == _DEEPEST:
+        refuse(GrammarLimit, f"grammars are nested more than {_DEEPEST} deep; write their rules into one", at)
+    opened = 0
+    for piece in pieces_of(text, refuse, begin, depth + 1):
+        opened += (piece.text == "{") - (piece.text == "}")
+        if not opened:
+            return (text[begin + 1 : piece.at], begin + 1), piece.end
+    return refuse(InvalidGrammar, "the braces of this grammar are never closed", begin)
+
+
+def _condition(text: str, at: int, refuse: Refuse) -> tuple[Any, int]:
+    reader = ParameterText(text, at)
+    try:
+        return reader.condition(), reader.at
+    except Misread as error:
+        return refuse(InvalidGrammar, error.reason, error.at)
+
+
+def _with_parameter(text: str, at: int, refuse: Refuse) -> tuple[str, Any, int]:
+    """Return kind and value of a name with a parameter, and its end."""
+    own = _OWN.match(text, at)
+    if own is not None and _HEAD.match(text, own.end()):
+        return "name", True, own.end()
+    reader = ParameterText(text, at + 2)
+    try:
+        return "parameter", reader.value(), reader.at
+    except Misread as error:
+        return refuse(InvalidGrammar, error.reason, error.at)
 
 
 def _value(kind: str, text: str, at: int, refuse: Refuse) -> tuple[Any, int]:

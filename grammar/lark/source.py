@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from sluicegate.grammar.lark.definitions import Definition, definitions, solid
+from sluicegate.grammar.lark.extensions.parameters import Parameters, Reference
 from sluicegate.grammar.lark.pieces import GrammarPiece, counts, pieces_of
 from sluicegate.plugins.errors import GrammarError, GrammarLimit, InvalidGrammar, UnsupportedGrammar
 
@@ -16,7 +17,6 @@ MARK = "\uf8ff"
 _NO_TEXT = "_no_text_at_all"
 _AT = re.compile(r"(?:, )?\bat line (\d+) column (\d+)(?: in <string>)?")
 _REFUSED = {
-    "lark": "write its rules into this grammar",
     "declare": "give the terminal a pattern: a declared one has none",
 }
 _ATTRIBUTES = {
@@ -25,7 +25,8 @@ _ATTRIBUTES = {
     "temperature": "one temperature holds for a whole answer: set it in the request",
     "max_tokens": "masks count characters: bound the expression, as in /(?s:.{0,400})/",
 }
-_HEADER = {"no_forcing": bool}
+_HEADER = {"no_forcing": (True, False), "allow_initial_skip": (True,)}
+"""Options and the values that change nothing here."""
 _MOST_TIMES = 1_000
 
 
@@ -49,20 +50,25 @@ class _Out:
 class Source:
     """`text`: what Lark reads, with a terminal for each `%json {...}` and for each one of `composed`.
 
-    `schemas`: schemas and their offsets in what was written, by the name of the terminal. `imports`: lines that import
-    from Lark's library.
+    `schemas`: schemas and their offsets in what was written, by the name of the terminal; `grammars`: likewise those of
+    `%lark`. `imports`: lines that import from Lark's library.
     """
 
     def __init__(self, written: str) -> None:
         self.written = written
         self.schemas: dict[str, tuple[Any, int]] = {}
+        self.grammars: dict[str, tuple[str, int]] = {}
+        self.parameters = Parameters(set(), {}, {})
         self.composed: dict[str, Composed] = {}
         self.pieces = list(pieces_of(written, self.refuse))
         self.definitions = definitions(self.pieces, written)
         self.imports = self._imports()
         self._names = self._renamed()
+        self._check_parameters()
         out = self._rewritten()
-        ends = [f'\n{name}: "{marker(name)}"' for name in (*self.schemas, *self._anonymous)]
+        marked = (*self.schemas, *self.grammars, *self.parameters.conditions, *self._anonymous)
+        ends = [f'\n{name}: "{marker(name)}"' for name in marked]
+        ends += [f"\n{name}: {found.rule}" for name, found in self.parameters.references.items()]
         ends += [f"\n{_NO_TEXT}:\n"] if any(part.text == _NO_TEXT for part in out) else []
         self.text = "".join([*(part.text for part in out), *ends])
         self._cuts = self._placed_cuts(out)
@@ -73,6 +79,7 @@ class Source:
         made = cls.__new__(cls)
         made.written = made.text = written
         made.schemas, made.composed, made.pieces, made.definitions, made.imports = {}, {}, [], [], []
+        made.grammars, made.parameters = {}, Parameters(set(), {}, {})
         made._names, made._cuts = {}, [(0, 0)]
         return made
 
@@ -100,7 +107,7 @@ class Source:
 
     def _renamed(self) -> dict[str, str]:
         """Return new names for those with hyphens, which Lark does not read."""
-        written = {piece.text for piece in self.pieces if piece.kind == "name"}
+        written = {piece.text for piece in self.pieces if piece.kind in ("name", "parameter")}
         found: dict[str, str] = {}
         for name in sorted(name for name in written if "-" in name):
             new = name.replace("-", "_")
@@ -109,6 +116,26 @@ class Source:
             written.add(new)
             found[name] = new
         return found
+
+    def _check_parameters(self) -> None:
+        """Note the rules with a parameter. Raises `InvalidGrammar` where one is missing, or is one too many."""
+        found = {each.name: each for each in self.definitions}
+        having = {name for name, each in found.items() if self.pieces[each.first].value}
+        self.parameters.rules |= having
+        for each in self.definitions:
+            for piece in self.pieces[each.body : each.last]:
+                if each.is_terminal and piece.kind in ("parameter", "if"):
+                    self.refuse(InvalidGrammar, "parameters can stand in rules only, not in terminals", piece.at)
+                inherits = piece.kind == "if" or (piece.kind == "parameter" and not piece.value[1])
+                if inherits and each.name not in having:
+                    what = f"the rule {each.name!r} has no parameter to use; define it as {each.name}::_"
+                    self.refuse(InvalidGrammar, what, piece.at)
+                if piece.kind == "parameter" and piece.text in found and piece.text not in having:
+                    what = f"the rule {piece.text!r} has no parameter; define it as {piece.text}::_"
+                    self.refuse(InvalidGrammar, what, piece.at)
+                if piece.kind == "name" and piece.text in having:
+                    what = f"the rule {piece.text!r} needs a parameter, as in {piece.text}::0"
+                    self.refuse(InvalidGrammar, what, piece.at)
 
     # --- rewriting ----------------------------------------------------------------------------------------------------
 
@@ -201,7 +228,7 @@ class Source:
             elif piece.kind == "counts":
                 out[atom:] = self._counted(out[atom:], piece)
                 continue
-            elif piece.kind in ("string", "regex", "name", "json", "regex_value"):
+            elif piece.kind in ("string", "regex", "name", "json", "regex_value", "lark", "parameter"):
                 atom = begins
             out += self._part(piece, in_terminal)
         return out
@@ -214,6 +241,8 @@ class Source:
             name = f"JSON_SCHEMA_OF_LINE_{self._line(piece.at)[0]}_{len(self.schemas)}"
             self.schemas[name] = piece.value, piece.at
             text = f" {name} "
+        elif piece.kind in ("lark", "parameter", "if"):
+            text = f" {self._placeholder(piece, in_terminal)} "
         elif piece.kind == "regex_value" and not in_terminal:
             text = f" {self._anonymous_terminal('REGEX', Composed([piece], piece.at))} "
         elif piece.kind == "llguidance":
@@ -231,6 +260,23 @@ class Source:
             )
         return [_Out(text, piece.at)]
 
+    def _placeholder(self, piece: GrammarPiece, in_terminal: bool) -> str:
+        """Return the name that stands for another grammar, a rule with a parameter, or a condition."""
+        if in_terminal:
+            self.refuse(InvalidGrammar, f"%{piece.kind} can stand in a rule only, not in a terminal", piece.at)
+        line = self._line(piece.at)[0]
+        if piece.kind == "lark":
+            name = f"GRAMMAR_OF_LINE_{line}_{len(self.grammars)}"
+            self.grammars[name] = piece.value
+        elif piece.kind == "if":
+            name = f"CONDITION_OF_LINE_{line}_{len(self.parameters.conditions)}"
+            self.parameters.conditions[name] = piece.value
+        else:
+            name = f"parameter_of_line_{line}_{len(self.parameters.references)}"
+            rule = self._names.get(piece.text, piece.text)
+            self.parameters.references[name] = Reference(rule, *piece.value)
+        return name
+
     def _refuse_reference(self, piece: GrammarPiece) -> NoReturn:
         what = "tokens by name or number are not supported; write the text that they stand for"
         if piece.kind == "grammar":
@@ -239,9 +285,9 @@ class Source:
 
     def _check_header(self, piece: GrammarPiece) -> None:
         given = piece.value if isinstance(piece.value, dict) else {"": piece.value}
-        for name in given:
-            if name not in _HEADER:
-                what = f"the option {name!r} of %llguidance is not supported; leave it out"
+        for name, value in given.items():
+            if value not in _HEADER.get(name, ()):
+                what = f"the option {name!r} of %llguidance is not supported with {value!r}; leave it out"
                 self.refuse(UnsupportedGrammar, what, piece.at)
 
     def _counted(self, item: list[_Out], piece: GrammarPiece) -> list[_Out]:

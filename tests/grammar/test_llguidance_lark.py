@@ -1,4 +1,5 @@
-"""What llguidance adds to Lark's notation: counts, hyphens, empty terminals, `&`, `~`, `%regex`, attributes."""
+"""What llguidance adds to Lark's notation: counts, hyphens, empty terminals, `&`, `~`, `%regex`, attributes,
+grammars in grammars, and rules with a parameter."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import re
 import pytest
 
 from sluicegate.grammar import GrammarError, GrammarLimit, InvalidGrammar, UnsupportedGrammar, compile_lark
-from sluicegate.grammar.lark.substrings import substrings, words_of
+from sluicegate.grammar.lark.extensions.substrings import substrings, words_of
 from tests.grammar.grammar_checks import accepts, byte_vocabulary, check_masks
 
 CALLS = r"""
@@ -82,6 +83,35 @@ READ: dict[str, tuple[str, list[str], list[str]]] = {
         ["foo<end>bar<end>", "foo"],
     ),
     "a stop at the end": ('start: x "."\nx[stop=""]: /[a-z]+/', ["foo."], ["foo", "."]),
+    "each of several once, in any order": (
+        'start: list::0 "."\n'
+        'list::_: "" %if is_ones([0:3])\n'
+        '| "a" list::set_bit(0) %if bit_clear(0)\n'
+        '| ("b" list::set_bit(1) %if bit_clear(1) | c-c list::bit_or(0x4) %if not(bit_set(2)))\n'
+        'c-c: "c"',
+        ["abc.", "cba.", "bac."],
+        ["ab.", "aab", "abca", "."],
+    ),
+    "counted together": (
+        "start: list::0\n"
+        'list::_: (last::decr([0:2]) ";")? %if ge([0:2], 1)\n'
+        '| "a" list::incr([0:2]) %if lt([0:2], 2)\n'
+        '| "b" list::incr([2:4]) %if and(le([2:4], 0), true)\n'
+        'last::_: "x" %if bit_count_gt(_, 0) | "y" last::3 %if or(is_zeros(_), gt([2:3], 0))',
+        ["a", "aa", "ba", "aba", "aax;", "ayx;", "baax;"],
+        ["", "b", "aaa", "abb", "ax;", "aayx;", "a;"],
+    ),
+    "a grammar with blanks of its own": (
+        'start: "<" %lark {\n  start: x+ // "}"\n  x: "a" | /[b}]/ %json {"type": "integer"}\n  %ignore / +/\n} end\n'
+        'end: "x"? ">"\n%ignore "_"',
+        ["<a>", "_<_aa_x_>_", "<a b 1 >", "<}2x>", "<a  >"],
+        ["< a>", "<>", "<a_a>", "<b>", "<x>"],
+    ),
+    "a grammar in a grammar": (
+        'start: %lark { start: %lark { start: A{1,2}\nA: "a" } B\nB: "b" } B\nB: "c"',
+        ["abc", "aabc"],
+        ["ab", "abb", "ac"],
+    ),
     "calls amid text": (
         CALLS,
         ["hi", 'a < b <function=a>{"a": 1}</function>', "x<function=b>12</function>y", "<function=b></function>"],
@@ -166,7 +196,20 @@ def _cuts_without(pattern: str, text: str) -> bool:
         ('start: A\nA: ( "a" & "b"', InvalidGrammar, "line 2, column 4: this group is never closed"),
         ("start: A\nA: /a/ & /b/", InvalidGrammar, "line 2, column 1: this terminal matches nothing"),
         ('start: %regex {"type": "number"}', UnsupportedGrammar, "line 1, column 8: %regex takes one of"),
-        ("start: %lark {}", UnsupportedGrammar, "line 1, column 8: %lark is not supported; write its rules"),
+        ("start: %lark {}", InvalidGrammar, "line 1, column 15: the grammar of this %lark has no rule `start`"),
+        ("start: %lark { start: x", InvalidGrammar, "line 1, column 14: the braces of this grammar are never closed"),
+        ("start: %lark start", InvalidGrammar, "line 1, column 14: a grammar in braces stands after %lark"),
+        ('start: %lark {\n  start: "a"\n    <|x|> }', UnsupportedGrammar, "line 3, column 5: tokens by name"),
+        ('start: A\nA: %lark { start: "a" }', InvalidGrammar, "line 2, column 4: %lark can stand in a rule only"),
+        ('start: a::1\na: "x"', InvalidGrammar, "line 1, column 8: the rule 'a' has no parameter; define it as a::_"),
+        ('start: a\na::_: "x"', InvalidGrammar, "line 1, column 8: the rule 'a' needs a parameter, as in a::0"),
+        ("start: a::_\na::_: /x/", InvalidGrammar, "line 1, column 8: the rule 'start' has no parameter to use"),
+        ("start: a::1\na::_: /x/ %if eq([3:3], 0)", InvalidGrammar, "line 2, column 18: the bits [3:3] are none"),
+        ("start: a::1\na::_: /x/ %if maybe(3)", InvalidGrammar, "line 2, column 15: unknown condition 'maybe'"),
+        ("start: a::more(1)\na::_: /x/", InvalidGrammar, "line 1, column 11: a parameter stands after ::, one of"),
+        ("start: a::99999999999999999999\na::_: /x/", InvalidGrammar, "line 1, column 11: the number needs more"),
+        ('start: a::0\na::_: "x" a::incr(_)', GrammarLimit, "more than 20000 values; count fewer things"),
+        ("start: A\nA: a::0\na::_: /x/", InvalidGrammar, "line 2, column 4: parameters can stand in rules only"),
     ],
 )
 def test_what_is_not_read_is_named_with_its_place_and_what_to_write(
