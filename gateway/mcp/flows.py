@@ -29,7 +29,7 @@ from urllib.parse import unquote_plus
 
 from sluicegate.safety.detection import views
 from sluicegate.safety.matching.confusables import look_alike
-from sluicegate.safety.provenance.sources import spelled
+from sluicegate.safety.provenance.spelling import spelled
 
 MOST_RUNS = 2000
 MOST_RESULTS = 64

@@ -19,7 +19,7 @@ from fnmatch import fnmatchcase
 
 from sluicegate.plugins import Caller, Channel, RailProperties, RailSession, Request, Verdict
 from sluicegate.safety.provenance.sources import ForeignText, ProvenanceTexts
-from sluicegate.safety.provenance.targets import LONGEST, NAMES, CallTarget, is_named, targets_of
+from sluicegate.safety.provenance.targets import LONGEST, NAMES, CallTarget, Named, name_counts, pieces, targets_in
 from sluicegate.safety.rails.match_rails import PassSession
 from sluicegate.safety.settings import ProvenanceSettings
 
@@ -29,7 +29,7 @@ _NAME = re.compile(r"[\w. /:@-]{1,64}")
 
 
 class ProvenanceRail:
-    """Judges the string arguments of tool calls. Holds a string until it ends or is too long to be a target."""
+    """Judges the string arguments of tool calls. Holds a string until it ends, or `LONGEST` characters of it."""
 
     def __init__(self, settings: ProvenanceSettings, name: str = "provenance") -> None:
         self.name = name
@@ -44,7 +44,7 @@ class ProvenanceRail:
 
     def open(self, request: Request, caller: Caller, channel: Channel) -> RailSession:
         """Open a session for a string of an unknown argument: it is judged by its form alone."""
-        return ProvenanceSession(self, request, named=False) if channel == "tool_arguments" else PassSession()
+        return ProvenanceSession(self, request, ()) if channel == "tool_arguments" else PassSession()
 
     def at_place(self, tool: str, path: tuple[str | int, ...]) -> PlacedProvenanceRail:
         """Return the rail for the string at `path` of a call of `tool`."""
@@ -79,43 +79,74 @@ class PlacedProvenanceRail:
         exempt = any(fnmatchcase(self.tool, pattern) for pattern in own.exempt)
         if exempt or channel != "tool_arguments" or argument.lower() in own.harmless_arguments:
             return PassSession()
-        return ProvenanceSession(self.rail, request, named=is_named(argument, self.rail.names))
+        return ProvenanceSession(self.rail, request, self.path)
 
 
 class ProvenanceSession:
-    """Judges one string, at its end only, so that the verdict does not depend on how it came in pieces."""
+    """Judges one string at its end, a long one in pieces that do not depend on how it came. Of a long string whose
+    argument has no known name, the first piece alone is judged: the rest is a text."""
 
-    def __init__(self, rail: ProvenanceRail, request: Request, *, named: bool) -> None:
+    def __init__(self, rail: ProvenanceRail, request: Request, path: tuple[str | int, ...]) -> None:
         self._rail = rail
         self._request = request
-        self._named = named
+        self._path = path
+        self._named = name_counts(path, rail.names)
         self._text = ""
+        self._start = 0
+        """Offset of `_text`: everything before it is settled."""
         self._end = 0
+        self._settled = False
 
     def clears(self, text: str) -> bool:
-        return len(text) > LONGEST or self._untrusted_target(text) is None
+        found, _ = pieces(text, ends=True)
+        return all(self._untrusted_target(piece) is None for piece in (found if self._named else found[:1]))
 
     def feed(self, text: str) -> Verdict:
-        self._end += len(text)
-        if self._end > LONGEST:
-            self._text = ""
-            return Verdict(self._end)
-        self._text += text
-        return Verdict(0)
+        return self._judged(text, ends=False)
 
     def close(self) -> Verdict:
-        found = self._untrusted_target(self._text) if self._end <= LONGEST else None
-        if found is None:
+        return self._judged("", ends=True)
+
+    def _judged(self, text: str, *, ends: bool) -> Verdict:
+        self._end += len(text)
+        if self._settled:
             return Verdict(self._end)
+        found, self._text = pieces(self._text + text, ends=ends)
+        for piece in found:
+            if verdict := self._refused(piece):
+                return verdict
+            self._start += len(piece)
+            if not self._named:
+                return self._rest_passes()
+        return Verdict(self._start)
+
+    def _refused(self, piece: str) -> Verdict | None:
+        found = self._untrusted_target(piece)
+        if found is None:
+            return None
         target, source, at = found
         reason = f"untrusted_target: {_described(target, source, at)}"
         if self._rail.settings.action == "escalate":
-            return Verdict(self._end, escalate=reason, escalate_at=0)
-        return Verdict(0, block=reason)
+            self._rest_passes()
+            return Verdict(self._end, escalate=reason, escalate_at=self._start)
+        return Verdict(self._start, block=reason)
+
+    def _rest_passes(self) -> Verdict:
+        self._settled, self._text = True, ""
+        return Verdict(self._end)
 
     def _untrusted_target(self, text: str) -> tuple[CallTarget, ForeignText, int] | None:
-        targets = targets_of(text, named=self._named)
+        targets = targets_in(text, named=self._named, inside=self._inside())
         return self._rail.sources(self._request).untrusted_target(targets) if targets else None
+
+    def _inside(self) -> Named:
+        harmless = self._rail.settings.harmless_arguments
+
+        def counts(path: tuple[str | int, ...]) -> bool:
+            own = next((step for step in reversed(path) if isinstance(step, str)), "")
+            return own.lower() not in harmless and name_counts((*self._path, *path), self._rail.names)
+
+        return counts
 
 
 def _described(target: CallTarget, source: ForeignText, at: int) -> str:

@@ -4,35 +4,43 @@
     untrusted    results of tools, context documents, messages named as documents, text between document tags
     neither      the model's own earlier messages
 
-Texts are compared in one spelling (NFKC, lower case, no invisible characters, `[at]` and `hxxp` undone, numbers without
-their spaces). Not covered: a value that the model assembles from pieces, translates or decodes; a document that the
-user pasted without tags around it.
+An untrusted text has a value if it may have been read there (`spelling.py`: decoded, with look-alikes, a part of a
+longer one); a trusted text has it only if it names exactly that, or what contains it.
+Not covered: a value that the model translates, or assembles from pieces that are no beginning or end of a target; a
+document that the user pasted without tags around it, or that holds a closing and an opening tag of its own.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
 
 from sluicegate.plugins import Request, Text, texts_of
 from sluicegate.safety.detection.parts import opener, split_documents
-from sluicegate.safety.matching.json_escapes import Unescaped
+from sluicegate.safety.provenance.spelling import decoded, loose, spelled, squeezed, undone
 from sluicegate.safety.provenance.targets import CallTarget
+from sluicegate.safety.provenance.urls import bare_url, host_of, parents
 
-_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\U000e0000-\U000e007f]")
-_AT = re.compile(r"\s*[\[({]\s*(?:at|@)\s*[\])}]\s*|\s+(?:at|\(a\))\s+(?=[\w-]+\s*(?:\.|[\[({]?\s*dot))")
-_DOT = re.compile(r"\s*[\[({]\s*(?:dot|\.)\s*[\])}]\s*|(?<=\w)\s+dot\s+(?=\w)")
 _APART = r"[\s().-]{0,2}"  # between the groups of a number
+_FAR_APART = r"[\s().,/_:-]{0,3}"  # in an untrusted text
 _URL = re.compile(
     r"(?:[a-z][a-z0-9+.-]{0,20}://)?(?:www\.)?((?:[\w-]{1,63}\.){1,8}[a-z]{2,24}(?::\d+)?(?:/[^\s\"'<>)\]]*)?)"
 )
-_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
+_LONG = re.compile(r"[\w.+%'-]{1,64}@[\w.-]{3,255}|\b[a-z][a-z0-9+.-]{1,20}://[^\s\"'<>)\]]+|[a-z]{0,2}\d{8,34}")
+_EMPHASIS = re.compile(r"(?<!\w)_{1,3}(?=[^\s_])|(?<=[^\W_])_{1,3}(?!\w)")
+_NUMBER_MARKS = re.compile(r"[\s().,/_:+-]")
+_INTERNATIONAL = re.compile(r"(?:\+|00)(\d{8,15})")
+_NATIONAL = re.compile(r"0(\d{7,14})")
 MIN_NAME_CHARS = 3
 """Characters from which a name is searched for; shorter ones occur in any text."""
+MIN_PART_CHARS = 4
+"""Characters from which the beginning or end of a target counts as a part of it."""
+MIN_TAIL_DIGITS = 7
+MIN_SQUEEZED_CHARS = 9
+"""Characters from which a target is also searched for without the white space of a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,36 +49,110 @@ class ForeignText:
 
     place: str
     name: str
-    text: Spelled
+    text: UntrustedText
 
 
-class Spelled:
-    """A text in the spelling used for comparison."""
+class UntrustedText:
+    """A text in which a target counts as named where a model may have read it."""
 
     def __init__(self, text: str) -> None:
-        readings = [text]
-        if "\\" in text:  # JSON, as results of tools are; or a path of Windows, whose `\t` is no escape
-            readings = [Unescaped(text).text, _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)]
-        self.text = " ".join(map(spelled, readings))
+        self.text = loose(" ".join(map(spelled, decoded(text))))
 
     @cached_property
-    def urls(self) -> tuple[str, ...]:
-        """Return web addresses without scheme and `www.`, and bare hosts."""
-        return tuple(url.rstrip(".,;:!?/") for url in _URL.findall(self.text))
+    def _squeezed(self) -> str:
+        return squeezed(self.text)
+
+    @cached_property
+    def _long_targets(self) -> tuple[str, ...]:
+        """Return addresses, URLs and long numbers, of which a call may name a part."""
+        digits = re.sub(r"(?<=\w)[ -](?=\d)", "", self.text)
+        return tuple(dict.fromkeys([*_LONG.findall(self.text), *_LONG.findall(digits)]))
 
     def find(self, target: CallTarget) -> int:
         """Return the offset of `target`, in the compared spelling, or -1."""
+        value = loose(spelled(target.value))
+        if target.kind == "number":
+            return self._number(value)
+        if target.kind == "url":
+            value = bare_url(value)
+            if not value:
+                return -1
+            at = self.text.find(value)
+        elif target.kind == "name" and len(value) < MIN_NAME_CHARS:
+            return -1
+        else:
+            at = _bounded(self.text, value)
+        if at < 0 and target.kind in ("address", "url", "name") and len(value) >= MIN_SQUEEZED_CHARS:
+            at = self._squeezed.find(squeezed(value))
+        return at if at >= 0 else self._part(value, target)
+
+    def _number(self, value: str) -> int:
+        bare = _NUMBER_MARKS.sub("", value)
+        at = _spaced(self.text, bare, _FAR_APART)
+        for tail in _tails(value) if at < 0 else ():
+            found = re.search(rf"{_FAR_APART.join(tail)}(?!{_JOINED})", self.text)
+            at = found.start() if found and at < 0 else at
+        return at if at >= 0 or not bare.isdigit() else self._part(bare, CallTarget("number", bare))
+
+    def _part(self, value: str, target: CallTarget) -> int:
+        """Return where a longer target begins or ends with `value`."""
+        if target.kind not in ("name", "number", "host") or len(value) < MIN_PART_CHARS or value.startswith("http"):
+            return -1
+        longer = (one for one in self._long_targets if one.startswith(value) or one.endswith(value))
+        found = next(longer, None)
+        return max(0, self.text.find(found)) if found is not None else -1
+
+
+class TrustedText:
+    """A text that names targets exactly."""
+
+    def __init__(self, text: str) -> None:
+        self.text = " ".join(map(spelled, undone(text)))
+        if "_" in text:
+            self.text += " " + _EMPHASIS.sub("", self.text)
+
+    @cached_property
+    def _urls(self) -> tuple[str, ...]:
+        """Return web addresses without scheme and `www.`, and bare hosts."""
+        return tuple(dict.fromkeys(bare_url(url.rstrip(".,;:!?")) for url in _URL.findall(self.text)))
+
+    def names(self, target: CallTarget) -> bool:
+        """Return whether `target` is named, or something that contains it: its site, a folder above it."""
         value = spelled(target.value)
         if target.kind == "number":
-            bare = re.sub(r"[\s().+-]", "", value)
-            found = re.search(r"(?<!\w)" + _APART.join(map(re.escape, bare)) + r"(?!\w)", self.text) if bare else None
-            return found.start() if found else -1
+            return self._names_number(value)
         if target.kind == "url":
             bare = bare_url(value)
-            return self.text.find(bare) if bare else -1
-        if target.kind == "name" and len(value) < MIN_NAME_CHARS:
-            return -1
-        return _bounded(self.text, value)
+            return _exactly(self.text, bare) or any(_covers(url, bare) for url in self._urls)
+        if target.kind == "path":
+            return any(_exactly(self.text, path) for path in (value.removeprefix("./"), *_folders(value)))
+        return len(value) > 0 and _exactly(self.text, value)
+
+    def _names_number(self, value: str) -> bool:
+        bare = re.sub(r"[\s().+-]", "", value)
+        if bare and _spaced(self.text, bare, _APART) >= 0:
+            return True
+        return any(_spaced(self.text, f"0{tail}", _APART) >= 0 for tail in _tails(value))
+
+
+def _tails(number: str) -> list[str]:
+    """Return a telephone number without the code of its country, which has one to three digits, or without its 0."""
+    dialled = re.sub(r"[^\d+]", "", number)
+    if found := _INTERNATIONAL.fullmatch(dialled):
+        return [found[1][code:] for code in (1, 2, 3) if len(found[1]) - code >= MIN_TAIL_DIGITS]
+    return _NATIONAL.findall(dialled) if _NATIONAL.fullmatch(dialled) else []
+
+
+def _spaced(text: str, bare: str, apart: str) -> int:
+    """Return the offset of a number, whose digits may stand in groups, or -1."""
+    digits = apart.join(map(re.escape, bare))
+    found = re.search(rf"(?<!{_JOINED}){digits}(?!{_JOINED})", text) if bare else None
+    return found.start() if found else -1
+
+
+_JOINED = r"[^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+"""A letter or digit of a script that sets its words apart."""
+_JOINS = re.compile(_JOINED)
 
 
 def _bounded(text: str, value: str) -> int:
@@ -79,23 +161,31 @@ def _bounded(text: str, value: str) -> int:
     at = text.find(value)
     while at >= 0:
         before, behind = text[at - 1 : at], text[at + len(value) : at + len(value) + 1]
-        if not (before.isalnum() and value[0].isalnum()) and not (behind.isalnum() and value[-1].isalnum()):
+        if not (_continues(before) and _continues(value[0])) and not (_continues(behind) and _continues(value[-1])):
             return at
         at = text.find(value, at + 1)
     return -1
 
 
-def spelled(text: str) -> str:
-    """Return `text` in the spelling used for comparison (see the module's docstring). Linear in the text: runs of white
-    space are reduced before patterns are applied."""
-    text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).lower().replace("hxxp", "http").replace("\\", "/")
-    return " ".join(_DOT.sub(".", _AT.sub("@", " ".join(text.split()))).split())
+def _continues(char: str) -> bool:
+    return char != "_" and _JOINS.match(char) is not None
 
 
-def bare_url(url: str) -> str:
-    """Return `url` without scheme, `www.`, query and the last slash."""
-    bare = re.sub(r"^[a-z][a-z0-9+.-]*:(?://)?|^//", "", url).removeprefix("www.").rpartition("@")[2]
-    return re.split(r"[?#]", bare)[0].rstrip("/")
+_GOES_ON_BEFORE = re.compile(rf"(?:{_JOINED}|{_JOINED}[/.+%-]|[/~][./]+|(?<![:/])/|-)$")
+_GOES_ON_BEHIND = re.compile(rf"{_JOINED}|-{_JOINED}|[./@]+[\w~]")
+_MAY_STAND_BEFORE = re.compile(rf"(?:(?<!{_JOINED})(?<![.-])(?:www\.|\./)|\w@|://)$")
+
+
+def _exactly(text: str, value: str) -> bool:
+    """Return whether `value` stands in `text` and is no part of a longer address, host, path or name there."""
+    at = text.find(value) if value else -1
+    while at >= 0:
+        before, behind = text[max(0, at - 8) : at], text[at + len(value) : at + len(value) + 4]
+        starts = (not value[0].isalnum() and value[0] not in "/~.") or not _GOES_ON_BEFORE.search(before)
+        if (starts or _MAY_STAND_BEFORE.search(before)) and not _GOES_ON_BEHIND.match(behind):
+            return True
+        at = text.find(value, at + 1)
+    return False
 
 
 class ProvenanceTexts:
@@ -115,17 +205,23 @@ class ProvenanceTexts:
             own, foreign = self._sorted(text)
             trusted += own
             self.untrusted += foreign
-        self.trusted = [Spelled(text) for text in trusted]
+        self.trusted = [TrustedText(text) for text in trusted]
 
-    def untrusted_target(self, targets: Iterable[CallTarget]) -> tuple[CallTarget, ForeignText, int] | None:
+    def untrusted_target(self, readings: Sequence[Sequence[CallTarget]]) -> tuple[CallTarget, ForeignText, int] | None:
         """Return the first target found in an untrusted text and in no trusted one, with its source and offset there;
-        None if there is none."""
-        for target in targets:
-            for part in (target, *_parts(target)):
-                if found := self._found(part):
-                    if self._is_trusted(target):
-                        break
+        None if there is none. `readings`: targets of a value as it is spelled, then of what its disguises decode to,
+        which need no trust of their own if it is trusted as it is spelled."""
+        known: dict[CallTarget, bool] = {}
+        for targets in readings:
+            for target in targets:
+                if target in known:
+                    continue
+                found = next(filter(None, map(self._found, (target, *_parts(target)))), None)
+                known[target] = self._is_trusted(target)
+                if found and not known[target]:
                     return target, *found
+            if targets is readings[0] and all(known[target] for target in targets):
+                return None
         return None
 
     def _found(self, target: CallTarget) -> tuple[ForeignText, int] | None:
@@ -133,16 +229,7 @@ class ProvenanceTexts:
         return next(((source, at) for source, at in found if at >= 0), None)
 
     def _is_trusted(self, target: CallTarget) -> bool:
-        if any(text.find(target) >= 0 for text in self.trusted):
-            return True
-        if target.kind == "url":
-            bare = bare_url(spelled(target.value))
-            return any(_covers(url, bare) for text in self.trusted for url in text.urls)
-        if target.kind == "path":
-            return any(
-                text.find(CallTarget("path", lead)) >= 0 for lead in _folders(target.value) for text in self.trusted
-            )
-        return False
+        return any(text.names(target) for text in self.trusted)
 
     def _sorted(self, text: Text) -> tuple[list[str], list[ForeignText]]:
         """Return the (trusted, untrusted) parts of one text."""
@@ -150,36 +237,41 @@ class ProvenanceTexts:
             return [text.text], []
         message = self._request.messages[int(text.path[1])] if text.path[0] == "messages" else None
         if text.kind == "document" or (message is not None and message.name in self._names):
-            return [], [ForeignText(text.place, (message.name or "") if message else "", Spelled(text.text))]
+            return [], [ForeignText(text.place, (message.name or "") if message else "", UntrustedText(text.text))]
         if text.role == "tool":
             tool = self._called.get((message.tool_call_id if message else None) or "", (message and message.name) or "")
             if any(fnmatchcase(tool, pattern) for pattern in self._trusted_tools):
                 return [text.text], []
-            return [], [ForeignText(text.place, tool, Spelled(text.text))]
+            return [], [ForeignText(text.place, tool, UntrustedText(text.text))]
         if text.role == "assistant":
             return [], []
         own, documents = split_documents(text.text, self._opener)
-        return [own], [ForeignText(f"a document in {text.place}", "", Spelled(found)) for found in documents]
+        return [own], [ForeignText(f"a document in {text.place}", "", UntrustedText(found)) for found in documents]
 
 
 def _parts(target: CallTarget) -> Iterator[CallTarget]:
     """Yield the part of a target that an untrusted text may supply alone: the domain of an address, the host of a
-    URL."""
+    URL, the domains above it, a path without the `~` for a folder spelled out."""
+    host = ""
     if target.kind == "address":
-        yield CallTarget("host", target.value.rpartition("@")[2])
-    elif target.kind == "url":
-        yield CallTarget("host", re.split(r"[/:?#]", bare_url(spelled(target.value)))[0] or target.value)
+        host = target.value.rpartition("@")[2]
+    elif target.kind in ("url", "host"):
+        host = host_of(spelled(target.value))
+    if target.kind == "path" and target.value.startswith("~/"):
+        yield CallTarget("path", target.value[1:])
+    if host:
+        yield from (CallTarget("host", name) for name in (host, *parents(host)))
 
 
 def _covers(url: str, bare: str) -> bool:
-    """Return whether `bare` is `url` or lies below it."""
-    return bare == url or (bare.startswith(url) and bare[len(url)] in "/:")
+    """Return whether `bare` is `url`, lies below it or is its host."""
+    return bare == url or (bare.startswith(url) and bare[len(url)] in "/:") or bare == host_of(url)
 
 
 def _folders(path: str) -> Iterator[str]:
-    """Yield the folders above a path except the root; none if the path contains `..`."""
-    parts = re.split(r"[/\\]", path)
+    """Yield the folders above a path except the root; none if the path contains `..`. One that is a single word ends
+    in a slash: `docs` in a sentence is no folder."""
+    parts = path.removeprefix("./").split("/")
     if ".." not in parts:
-        yield from (
-            "/".join(parts[:n]) for n in range(len(parts) - 1, 0, -1) if len("/".join(parts[:n])) >= MIN_NAME_CHARS
-        )
+        folders = ("/".join(parts[:n]) for n in range(len(parts) - 1, 0, -1))
+        yield from (one if "/" in one else f"{one}/" for one in folders if len(one) >= MIN_NAME_CHARS)

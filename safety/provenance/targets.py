@@ -1,17 +1,21 @@
 """Find the targets in a call's arguments: strings that name a destination or a command to run.
 
 A target is an argument with a known name (`to`, `url`, `account`, `path`, `command` ...), or a string that as a whole
-has a target's form (a list of mail addresses, a URL, an IBAN, a path, a command line). Running text is not a target,
-whatever it quotes.
+has a target's form (a list of mail addresses, a URL, an IBAN, a path, a command line). Strings of JSON are read as the
+arguments they hold. Running text is not a target, whatever it quotes.
 
 Not covered: a target without a known name or form (`{"x": "Bob"}`): add its name to the settings.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+from sluicegate.safety.provenance.spelling import clean, decoded
 
 NAMES = frozenset(
     [
@@ -98,8 +102,12 @@ NAMES = frozenset(
     ]
 )
 """Words of an argument's name: `recipient_email`, `targetUrl`, `file-path`."""
+GENERIC = frozenset(
+    ["value", "values", "name", "id", "ids", "key", "label", "ref", "text", "item", "items", "display", "full", "data"]
+)
+"""Words of a name that says nothing: the argument around it counts instead (`{"to": [{"name": ...}]}`)."""
 LONGEST = 2_000
-"""Maximum characters of a target; a longer string is a text."""
+"""Maximum characters of a target, and of a piece of a string that is judged at once."""
 
 Kind = Literal["address", "url", "host", "number", "path", "command", "name"]
 
@@ -113,7 +121,7 @@ class CallTarget:
 
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_ADDRESS = re.compile(r"[\w.+%'-]+@(?:[\w-]+\.)+\w{2,24}")
+_ADDRESS = re.compile(r"[\w.+%'-]+@(?:\d{1,3}(?:\.\d{1,3}){3}|(?:[\w-]+\.)+[^\W\d_][\w-]{1,62})")
 _URL = re.compile(
     r"(?:\b[a-z][a-z0-9+.-]{1,20}:)?//[^\s\"'<>`|;)\]]+|\b(?:mailto|data|javascript|tel):[^\s\"'<>]+", re.I
 )
@@ -134,7 +142,8 @@ _COMMAND = re.compile(
     r"|del|format|shutdown|reboot|mkfs\S*|history|alias|set|drop|delete|insert|update|truncate|grant)\s+\S",
     re.I,
 )
-_PARTED = re.compile(r"\s*(?:&&|\|\||[;|&\n])\s*")
+_PARTED = re.compile(r"\s*(?:&&|\|\||\$\(|[;|&\n`()])\s*")
+_BORDERS = re.compile(r"[\s,;|&]")
 
 
 def is_named(argument: str, names: frozenset[str]) -> bool:
@@ -147,13 +156,69 @@ def _singular(word: str) -> str:
     return word.removesuffix("s")
 
 
+def name_counts(path: tuple[str | int, ...], names: frozenset[str]) -> bool:
+    """Return whether the argument at `path` has a known name. A name that says nothing takes that of what it is in."""
+    keys = [step for step in reversed(path) if isinstance(step, str)]
+    if not keys:
+        return False
+    says_nothing = all(word.lower() in GENERIC for word in _WORDS.findall(keys[0]))
+    return any(is_named(key, names) for key in (keys if says_nothing else keys[:1]))
+
+
+def pieces(text: str, *, ends: bool) -> tuple[list[str], str]:
+    """Return the pieces of a string that can be judged, each at most `LONGEST` characters, and the rest, which may go
+    on. `ends`: nothing follows. Where a string is cut depends on it alone."""
+    found, rest = [], text
+    while len(rest) > LONGEST:
+        cut = max((border.end() for border in _BORDERS.finditer(rest, 0, LONGEST)), default=LONGEST)
+        found.append(rest[:cut])
+        rest = rest[cut:]
+    return ([*found, rest], "") if ends else (found, rest)
+
+
+Named = Callable[[tuple[str | int, ...]], bool]
+"""Returns whether an argument at a path below this one has a known name."""
+
+
+def targets_in(text: str, *, named: bool, inside: Named | None = None) -> list[list[CallTarget]]:
+    """Return the targets of an argument's value as it is spelled, and then as each of its disguises decodes.
+
+    `inside`: names of arguments in a string of JSON."""
+    found = [targets_of(reading, named=named) for reading in decoded(text)]
+    for path, value in _of_json(text) if inside else ():
+        found += targets_in(value, named=inside(path) if inside else False)
+    return [targets for targets in found if targets]
+
+
+def _of_json(text: str) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield path and text of the strings and numbers of `text`, if it is an object or array of JSON."""
+    if not text.lstrip().startswith(("{", "[")):
+        return
+    try:
+        yield from _leaves(json.loads(text), ())
+    except (ValueError, RecursionError):
+        return
+
+
+def _leaves(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    if isinstance(value, dict):
+        for key, one in value.items():
+            yield (), key
+            yield from _leaves(one, (*path, key))
+    elif isinstance(value, list):
+        for n, one in enumerate(value):
+            yield from _leaves(one, (*path, n))
+    elif isinstance(value, str) or (isinstance(value, int | float) and not isinstance(value, bool)):
+        yield path, str(value)
+
+
 def targets_of(value: str, *, named: bool) -> list[CallTarget]:
     """Return the targets in an argument's value. `named`: the argument has a known name, so that any text is one."""
-    text = value.strip()
+    text = clean(value).strip()
     if not text or len(text) > LONGEST:
         return []
     if named:
-        return _of_command(text) if _COMMAND.match(text) and " " in text else _items(text)
+        return _of_command(text) if _runs_something(text) else _items(text)
     shaped = _shape(text)
     if shaped == "command":
         return _of_command(text)
@@ -163,6 +228,10 @@ def targets_of(value: str, *, named: bool) -> list[CallTarget]:
     if len(parts) > 1 and all(_shape(part) is not None for part in parts):
         return _inside(text)
     return []
+
+
+def _runs_something(text: str) -> bool:
+    return any(" " in " ".join(part.split()) and _COMMAND.match(part) for part in _PARTED.split(text))
 
 
 def _shape(text: str) -> Kind | None:
@@ -223,5 +292,5 @@ def _of_command(text: str) -> list[CallTarget]:
     lines = [text, *(part for part in _PARTED.split(text) if part != text)]
     return [
         *_inside(text),
-        *(CallTarget("command", " ".join(line.lower().split())) for line in lines if len(line) >= 6),
+        *(CallTarget("command", " ".join(line.lower().split())) for line in lines if len(line) >= 6 or " " in line),
     ]

@@ -1,0 +1,153 @@
+"""Spell a text for comparison: one spelling for all texts, and for untrusted ones also what their disguises decode to.
+
+Trusted texts are compared strictly (a look-alike letter makes another address), untrusted ones loosely: whatever a
+model may have read out of them counts as theirs.
+
+Not covered: ciphers, reversed text, encodings inside encodings beyond `ROUNDS`; letters written as words.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import html
+import re
+import unicodedata
+from collections.abc import Iterator
+from urllib.parse import unquote
+
+from sluicegate.safety.matching.confusables import look_alike
+from sluicegate.safety.matching.json_escapes import Unescaped
+
+ROUNDS = 3
+"""Layers of escapes, entities and percent signs that are undone."""
+_INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
+    "\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
+)
+_TAGS = re.compile("[\U000e0020-\U000e007e]{3,}")
+_AT = re.compile(r"\s*[\[({]\s*(?:at|@)\s*[\])}]\s*|\s+(?:at|\(a\))\s+(?=[\w-]+\s*(?:\.|[\[({]?\s*dot))")
+_DOT = re.compile(r"\s*[\[({]\s*(?:dot|\.)\s*[\])}]\s*|(?<=\w)\s+dot\s+(?=\w)")
+_ESCAPE = re.compile(r"\\(?:u\{?([0-9a-fA-F]{4,6})\}?|x([0-9a-fA-F]{2}))")
+_PUNYCODE = re.compile(r"\bxn--([a-z0-9-]{1,59})")
+_NUMERIC_HOST = re.compile(r"(?<=//)(?:0x[0-9a-f]{1,8}|\d{1,10})(?:\.(?:0x[0-9a-f]{1,8}|\d{1,10})){0,3}(?![\w.-])")
+_MARKUP = re.compile(r"</?[a-z][a-z0-9]{0,10}(?:\s[^<>]{0,200})?/?>|<!--[^<>]{0,200}-->|(?<=\S)[*~`]{1,3}(?=\S)", re.I)
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{8,4096}={0,2}")
+_HEX = re.compile(r"(?:[0-9A-Fa-f]{2}[ :]?){5,2048}")
+_SPACED = re.compile(r"(?<!\S)(?:\S ){5,400}\S(?!\S)")
+_DASHES = dict.fromkeys(map(ord, "‒–—―"), "-")
+
+
+def clean(text: str) -> str:
+    """Return `text` in NFKC without invisible characters, with digits of other scripts as ASCII."""
+    if text.isascii():
+        return text
+    text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text.replace("…", " … "))).replace("\u2010", "-")
+    return "".join(str(unicodedata.decimal(char)) if char.isdecimal() and not char.isascii() else char for char in text)
+
+
+def spelled(text: str) -> str:
+    """Return `text` in the spelling used for comparison: `clean`, in lower case, with `[at]`, `hxxp`, backslashes,
+    Punycode and numeric hosts undone. Linear in the text: runs of white space are reduced before patterns are applied.
+    """
+    text = clean(text).lower().replace("hxxp", "http").replace("\\", "/")
+    text = " ".join(_DOT.sub(".", _AT.sub("@", " ".join(text.split()))).split())
+    return _NUMERIC_HOST.sub(_dotted, _PUNYCODE.sub(_unicode_label, text))
+
+
+def loose(text: str) -> str:
+    """Return a spelled text with look-alikes as Latin letters and all dashes as one."""
+    if text.isascii():
+        return text
+    return "".join(char if char.isascii() else look_alike(char) for char in text.translate(_DASHES)).lower()
+
+
+def squeezed(text: str) -> str:
+    """Return a spelled text without white space and marks of emphasis."""
+    return re.sub(r"[\s*~`]+", "", text)
+
+
+def undone(text: str) -> list[str]:
+    """Return `text`, and what it says with its JSON escapes, percent signs and entities undone: at first the escapes
+    of JSON alone, as a path of Windows has some that are none."""
+    found = [text]
+    if "\\" in text:
+        found += [Unescaped(text).text, _ESCAPE.sub(_escaped, text)]
+    plain = text
+    for _ in range(ROUNDS):
+        before = plain
+        if "\\" in plain:
+            plain = _ESCAPE.sub(_escaped, Unescaped(plain).text)
+        if "%" in plain:
+            plain = unquote(plain)
+        if "&" in plain:
+            plain = html.unescape(plain)
+        if plain == before:
+            break
+        found.append(plain)
+    return list(dict.fromkeys(found))
+
+
+def decoded(text: str) -> list[str]:
+    """Return what a model may read in `text`: `undone`, the same without markup and with spaced letters together, and
+    its runs of base64 and hexadecimal digits and of tag characters decoded."""
+    found = undone(text)
+    last = found[-1]
+    if "<" in last or "*" in last or "`" in last or "~" in last:
+        found.append(_MARKUP.sub("", last))
+    if _SPACED.search(last):
+        found.append(_SPACED.sub(lambda letters: letters[0].replace(" ", ""), last))
+    found += [plain for blob in _blobs(last) for plain in undone(blob)]
+    return list(dict.fromkeys(found))
+
+
+def _blobs(text: str) -> Iterator[str]:
+    for run in _TAGS.findall(text):
+        yield "".join(chr(ord(char) - 0xE0000) for char in run)
+    for run in _HEX.findall(text):
+        yield from _readable(bytes.fromhex(re.sub(r"[ :]", "", run)))
+    for run in _BASE64.findall(text):
+        body = run.rstrip("=").replace("-", "+").replace("_", "/")
+        try:
+            yield from _readable(base64.b64decode(body[: len(body) - (len(body) % 4 == 1)] + "=" * (-len(body) % 4)))
+        except binascii.Error:
+            continue
+
+
+def _readable(data: bytes) -> Iterator[str]:
+    """Yield `data` as text if it is printable UTF-8."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return
+    if len(text) >= 4 and all(char.isprintable() or char.isspace() for char in text):
+        yield text
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = int(found[1] or found[2], 16)
+    return chr(code) if code < 0x110000 and not 0xD800 <= code < 0xE000 else "\ufffd"
+
+
+def _unicode_label(found: re.Match[str]) -> str:
+    try:
+        return found[1].encode().decode("punycode")
+    except UnicodeError:
+        return found[0]
+
+
+def _dotted(found: re.Match[str]) -> str:
+    """Return an IPv4 address written as one number, in hexadecimal or octal digits, as four decimal ones."""
+    try:
+        parts = [_number(part) for part in found[0].split(".")]
+    except ValueError:
+        return found[0]
+    *lead, last = parts
+    if any(part > 255 for part in lead) or last >= 256 ** (5 - len(parts)):
+        return found[0]
+    return ".".join(map(str, [*lead, *last.to_bytes(5 - len(parts), "big")]))
+
+
+def _number(part: str) -> int:
+    base = 16 if part.startswith("0x") else 8 if part.startswith("0") and len(part) > 1 else 10
+    return int(part, base)
