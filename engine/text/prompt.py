@@ -19,6 +19,7 @@ from sluicegate.engine.text.tool_prompt import (
     without_functions,
 )
 from sluicegate.plugins import RequestError
+from sluicegate.plugins.control_tokens import control_tokens, defused
 
 MAX_SKETCH_CHARS = 1600
 _UNBOUNDED = "transformers.tokenization_utils_base"
@@ -99,7 +100,7 @@ def render_chat(
         add_generation_prompt, extra["continue_final_message"] = False, True
     if knows_tools(template):
         turns = with_functions(turns)
-        extra |= {"tools": as_functions(tools)} if tools else {}
+        extra |= {"tools": _harmless(tokenizer, as_functions(tools), ())} if tools else {}
     else:
         turns = without_functions(turns)
     if "schema_sketch" in template:
@@ -183,30 +184,24 @@ def _variables(tokenizer: ChatTokenizer, template: str, given: Mapping[str, Any]
     return found
 
 
-def _harmless(tokenizer: ChatTokenizer, value: Any) -> Any:
+def _harmless(tokenizer: ChatTokenizer, value: Any, marks: Sequence[str] = MARKS) -> Any:
     """Return a copy of a JSON value with special tokens defused in every text, since a template may put it anywhere."""
     if isinstance(value, str):
-        return _defuse(tokenizer, value, MARKS)
+        return _defuse(tokenizer, value, marks)
     if isinstance(value, Mapping):
-        return {_harmless(tokenizer, key): _harmless(tokenizer, item) for key, item in value.items()}
+        return {_harmless(tokenizer, key, marks): _harmless(tokenizer, item, marks) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_harmless(tokenizer, item) for item in value]
+        return [_harmless(tokenizer, item, marks) for item in value]
     return value
 
 
 def _defused(tokenizer: ChatTokenizer, message: Mapping[str, Any]) -> dict[str, Any]:
-    content = message.get("content")
-    if not isinstance(content, str):
-        return dict(message)
     marks = MARKS if message["role"] in ("user", "tool") else ()
-    return {**message, "content": _defuse(tokenizer, content, marks)}
+    return {name: value if name == "role" else _harmless(tokenizer, value, marks) for name, value in message.items()}
 
 
 def _defuse(tokenizer: ChatTokenizer, text: str, marks: Sequence[str] = ()) -> str:
-    for special in (*tokenizer.all_special_tokens, *marks):
-        if len(special) > 1 and special in text:
-            text = text.replace(special, f"{special[0]} {special[1:]}")
-    return text
+    return defused(text, (*control_tokens(tokenizer), *marks))
 
 
 class _Sketcher:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -81,6 +81,8 @@ class GuardFormat:
         named = (found.groupdict().get("codes") or "").split(",")
         codes = [code.strip() for code in named if code.strip() not in ("", "None")]
         score = self.labels[label]
+        if codes and not score:
+            raise ValueError(f"expected no categories beside {label!r}, found {len(codes)}")
         return GuardAnswer(score, tuple(self.categories.get(code, code) for code in codes) if score else (), label)
 
     def _turn(self, role: str, text: str) -> str:
@@ -111,11 +113,3 @@ def _format(name: str, table: Mapping[str, Any]) -> GuardFormat:
         policy=table.get("policy", listed),
         choice=None if choice is None else (choice[0], choice[1]),
     )
-
-
-def defused(text: str, special: Iterable[str]) -> str:
-    """Break up the tokenizer's control tokens in `text`, so that it cannot end its own turn."""
-    for token in special:
-        if len(token) > 1:
-            text = text.replace(token, f"{token[0]} {token[1:]}")
-    return text

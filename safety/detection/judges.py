@@ -13,9 +13,10 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sluicegate.plugins.control_tokens import control_tokens, defused
 from sluicegate.plugins.errors import ConfigurationError
 from sluicegate.safety.detection.detector import NOTHING, Finding
-from sluicegate.safety.detection.guards import GuardAnswer, GuardFormat, defused
+from sluicegate.safety.detection.guards import GuardAnswer, GuardFormat
 
 HARMLESS_LABELS = frozenset({"label_0", "safe", "benign", "harmless", "normal", "legit", "neutral", "ok"})
 """Labels that count as harmless where settings name no bad ones."""
@@ -120,7 +121,7 @@ class GuardJudge:
 
     def _prompt(self, text: str) -> str:
         """Write the prompt through the checkpoint's own template where it has one and the policy is its own."""
-        safe = defused(text, self._tokenizer.all_special_tokens)
+        safe = defused(text, control_tokens(self._tokenizer))
         if self._tokenizer.chat_template and not self._policy:
             messages = [{"role": "user", "content": safe}]
             return str(self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))

@@ -13,14 +13,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from secrets import token_hex
 from typing import Any, Protocol
 
 from sluicegate.plugins import Caller, Channel, Request
-from sluicegate.safety.detection.guards import GuardAnswer, GuardFormat, Turn, defused
+from sluicegate.plugins.control_tokens import control_tokens, defused
+from sluicegate.safety.detection.guards import GuardAnswer, GuardFormat, Turn
 from sluicegate.safety.judging.session import Assessment, JudgedReading
 
-ANSWER_MARK = "\u2603judged\u2603"
-"""Placeholder for the judged text when a checkpoint's own chat template is rendered."""
 TOP_LOGPROBS = 20
 """Number of likeliest next tokens among which the two words of a choice are searched."""
 
@@ -71,8 +71,11 @@ class GuardAnswerJudge:
         history = conversation(request, self._context_chars)
         if self._access is None:
             raise RuntimeError(f"the guard model {self.model!r} is not bound to an engine yet")
-        before, behind = self._around(self._access.tokenizer, history)
-        return _GuardReading(self, self._access, caller, before + lead, behind)
+        special = control_tokens(self._access.tokenizer)
+        before, behind = self._around(
+            self._access.tokenizer, [(role, defused(text, special)) for role, text in history]
+        )
+        return _GuardReading(self, self._access, caller, before + defused(lead, special), behind)
 
     async def ask(self, access: GuardModelAccess, token_ids: tuple[int, ...], caller: Caller) -> Assessment:
         """Ask the guard about the prompt `token_ids`. Raises `ValueError` for an answer that cannot be read."""
@@ -89,14 +92,14 @@ class GuardAnswerJudge:
     def _around(self, tokenizer: Any, history: Sequence[Turn]) -> tuple[str, str]:
         """Return the prompt before and after the judged text. Uses the checkpoint's own template if it renders that
         text exactly once and the policy is the default."""
-        safe = [(role, defused(text, tokenizer.all_special_tokens)) for role, text in history]
         if tokenizer.chat_template and not self._policy:
-            messages = [{"role": role, "content": text} for role, text in [*safe, ("assistant", ANSWER_MARK)]]
+            judged = f"\u2603{token_hex(16)}\u2603"  # random: no text can contain it
+            messages = [{"role": role, "content": text} for role, text in [*history, ("assistant", judged)]]
             rendered = str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
-            before, mark, behind = rendered.partition(ANSWER_MARK)
-            if mark and ANSWER_MARK not in behind:
+            before, mark, behind = rendered.partition(judged)
+            if mark and judged not in behind:
                 return before, behind
-        return self._form.around(safe, "assistant", self._policy)
+        return self._form.around(history, "assistant", self._policy)
 
 
 class _GuardReading:
@@ -112,7 +115,7 @@ class _GuardReading:
         self._tail = self._tokens(behind)
 
     async def judge(self, unit: str) -> Assessment:
-        self._ids += self._tokens(defused(unit, self._access.tokenizer.all_special_tokens))
+        self._ids += self._tokens(defused(unit, control_tokens(self._access.tokenizer)))
         return await self._judge.ask(self._access, tuple(self._ids + self._tail), self._caller)
 
     def _tokens(self, text: str) -> list[int]:

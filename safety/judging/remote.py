@@ -150,8 +150,8 @@ class ModerationsJudge:
 
 
 def _scored(result: Any) -> Assessment:
-    """Return the scores of a result; a flagged category scores 1, whatever its score. Raises `ValueError` without
-    scores."""
+    """Return the scores of a result; a flagged category scores 1, whatever its score, and without one. Raises
+    `ValueError` without scores."""
     scores, flags = dict(result["category_scores"]), dict(result.get("categories") or {})
     if len(scores) > MOST_CATEGORIES or not isinstance(result["flagged"], bool):
         raise ValueError("no result")
@@ -159,9 +159,12 @@ def _scored(result: Any) -> Assessment:
     for name, score in scores.items():
         if isinstance(score, bool) or not isinstance(score, int | float) or not 0.0 <= score <= 1.0:
             raise ValueError("no score")
-        found[str(name)] = 1.0 if flags.get(name) is True else float(score)
-    if result["flagged"] and not any(flag is True for flag in flags.values()):
+        found[str(name)] = float(score)
+    found |= {str(name): 1.0 for name, flag in flags.items() if flag is True}
+    if result["flagged"] and 1.0 not in found.values():
         found["flagged"] = 1.0
+    if not found:
+        raise ValueError("no scores")
     return Assessment(found)
 
 

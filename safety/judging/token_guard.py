@@ -17,7 +17,8 @@ from secrets import token_hex
 from typing import Any, Protocol
 
 from sluicegate.plugins import Caller, Channel, ContextLengthExceeded, JudgingTerms, Request, TokenReading, Verdict
-from sluicegate.safety.detection.guards import Turn, defused
+from sluicegate.plugins.control_tokens import control_tokens, defused
+from sluicegate.safety.detection.guards import Turn
 from sluicegate.safety.judging.guard_reading import conversation
 from sluicegate.safety.judging.session import Assessment, JudgingPolicy
 from sluicegate.safety.judging.stable_text import StableCutter, Words, words_of
@@ -104,7 +105,8 @@ class _PromptTokens:
 def _opening(tokenizer: Any, history: Sequence[Turn], lead: str) -> _PromptTokens:
     """Render a conversation in the checkpoint's own chat template. The token after the user's last message ends the
     question."""
-    safe = [(role, defused(text, tokenizer.all_special_tokens)) for role, text in history]
+    special = control_tokens(tokenizer)
+    safe = [(role, defused(text, special)) for role, text in history]
     answer, question = (f"\u2603{token_hex(16)}\u2603" for _ in range(2))  # random: no text can contain them
     asks = bool(safe) and safe[-1][0] == "user"
     messages = [{"role": role, "content": text} for role, text in safe]
@@ -113,7 +115,7 @@ def _opening(tokenizer: Any, history: Sequence[Turn], lead: str) -> _PromptToken
     messages.append({"role": "assistant", "content": answer})
     before, _, _ = str(tokenizer.apply_chat_template(messages, tokenize=False)).partition(answer)
     asked, mark, behind = before.partition(question)
-    header = _ids(tokenizer, (behind if mark else before) + defused(lead, tokenizer.all_special_tokens))
+    header = _ids(tokenizer, (behind if mark else before) + defused(lead, special))
     return _PromptTokens([*_ids(tokenizer, asked), *header[:1]], header[1:]) if mark else _PromptTokens([], header)
 
 
@@ -154,7 +156,7 @@ class _GuardedText:
 
     async def tokens(self, parts: Sequence[str]) -> list[list[Assessment]]:
         """Judge the tokens of parts of the answer, each in the context of all tokens before it."""
-        special = self._access.tokenizer.all_special_tokens
+        special = control_tokens(self._access.tokenizer)
         ids = [_ids(self._access.tokenizer, defused(part, special)) for part in parts]
         if any(part.strip() and not each for part, each in zip(parts, ids, strict=True)):
             raise ValueError("the guard's tokenizer has no token for a part of the answer")
