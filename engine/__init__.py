@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sluicegate.engine.text.detokenizer import Detokenizer
     from sluicegate.engine.text.prompt import RESERVED_VARIABLES, render_chat, schema_sketch
     from sluicegate.engine.text.stopping import StopChecker
-    from sluicegate.engine.text.template_bounds import LongRendering, few_steps
+    from sluicegate.engine.text.template_bounds import FewSteps, LongRendering
 
 __all__ = [
     "RESERVED_VARIABLES",
@@ -23,13 +23,13 @@ __all__ = [
     "Detokenizer",
     "Engine",
     "EngineSettings",
+    "FewSteps",
     "LiveGeneration",
     "LoadProgress",
     "LoadedModel",
     "LongRendering",
     "ModelSettings",
     "StopChecker",
-    "few_steps",
     "load_model",
     "render_chat",
     "schema_sketch",
@@ -47,7 +47,7 @@ __getattr__ = lazily(
         "LoadedModel": "model.model",
         "ModelSettings": "settings",
         "LongRendering": "text.template_bounds",
-        "few_steps": "text.template_bounds",
+        "FewSteps": "text.template_bounds",
         "RESERVED_VARIABLES": "text.prompt",
         "StopChecker": "text.stopping",
         "load_model": "model.loading",

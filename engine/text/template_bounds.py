@@ -46,21 +46,23 @@ class EndlessTemplate(TemplateError):
 
 
 class LongRendering(Exception):
-    """A rendering within `few_steps` that takes more: it is to be begun again in a thread."""
+    """A rendering within `FewSteps` that takes more: it is to be begun again in a thread."""
 
 
 _FEW: ContextVar[bool] = ContextVar("chat_template_few_steps", default=False)
 
 
-@contextmanager
-def few_steps() -> Iterator[None]:
+class FewSteps:
     """Let renderings of this task raise `LongRendering` where the event loop could not wait for them. Threads are not
-    of this task."""
-    token = _FEW.set(True)
-    try:
-        yield
-    finally:
-        _FEW.reset(token)
+    of this task. A class, because a generator would cost more than many a rendering."""
+
+    __slots__ = ("_token",)
+
+    def __enter__(self) -> None:
+        self._token = _FEW.set(True)
+
+    def __exit__(self, *ended: object) -> None:
+        _FEW.reset(self._token)
 
 
 class RenderBudget:

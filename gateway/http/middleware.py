@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from starlette.requests import HTTPConnection, Request
@@ -64,12 +64,12 @@ class OuterLayer:
         scope[_ADDED] = added
         begun = False
 
-        async def with_headers(message: Message) -> None:
+        def with_headers(message: Message) -> Awaitable[None]:
             nonlocal begun
             if message["type"] == "http.response.start":
                 begun = True
                 message["headers"] = [*message["headers"], *[pair for of in added for pair in of()], *named]
-            await send(message)
+            return send(message)
 
         try:
             await self._app(scope, receive, with_headers)

@@ -32,7 +32,7 @@ class ChatTemplate:
 
     def assembled(self, request: Request, model: ServedModel) -> Prompt:
         """Assemble the prompt in a thread; otherwise as `assemble`. Neither rendering nor tokenising waits for
-        anything. Raises `LongRendering` within `few_steps`."""
+        anything. Raises `LongRendering` within `FewSteps`."""
         if request.raw:
             return self._raw(request, model)
         if model.remote:

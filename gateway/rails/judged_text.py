@@ -15,7 +15,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-from sluicegate.gateway.rails.stage_calls import ResumedCoroutine, within
+from sluicegate.gateway.rails.stage_calls import Unfinished, at_once, within
 from sluicegate.plugins import AwaitedSession, Channel, Piece, Verdict
 from sluicegate.safety import JudgeSession, RailPolicy, Released, check_verdict, decoded_escape
 
@@ -80,13 +80,11 @@ class ActiveJudge:
 async def _in_time(budget_s: float, call: Coroutine[Any, Any, Verdict]) -> Verdict:
     """Return the verdict of `call`, within `budget_s` seconds. Most calls only store a token and return without
     waiting, so the timer, which costs more than such a call, is made only once the call waits."""
-    try:
-        awaited = call.send(None)
-    except StopIteration as done:
-        verdict: Verdict = done.value
-        return verdict
+    found = at_once(call)
+    if not isinstance(found, Unfinished):
+        return found
     async with asyncio.timeout(budget_s):
-        return await ResumedCoroutine(call, awaited)
+        return await found.rest()
 
 
 async def _answers(asked: Sequence[Coroutine[Any, Any, Verdict]]) -> list[Verdict | BaseException]:

@@ -6,6 +6,8 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Generator
+from functools import partial
+from types import CoroutineType
 from typing import Any, Generic, TypeVar, cast
 
 T = TypeVar("T")
@@ -26,10 +28,12 @@ def is_ours(stage: object) -> bool:
     return type(stage).__module__.startswith("sluicegate.")
 
 
-async def answered(stage: object, call: Callable[[], Awaitable[T]], named: str, *, limit_s: float | None = None) -> T:
-    """Return the result of `call` on `stage`. A plug-in's is contained, and limited to `limit_s` (None: `LONGEST_S`):
+def answered(
+    stage: object, call: Callable[[], Awaitable[T]], named: str, *, limit_s: float | None = None
+) -> Awaitable[T]:
+    """Make `call` on `stage`, to be awaited. A plug-in's is contained, and limited to `limit_s` (None: `LONGEST_S`):
     raises `OutOfTime`, `StageMisbehaved`, and any `Exception` of the plug-in."""
-    return await (call() if is_ours(stage) else within(limit_s or LONGEST_S, call, named))
+    return call() if is_ours(stage) else within(limit_s or LONGEST_S, call, named)
 
 
 def expect(found: object, kind: type, named: str) -> None:
@@ -65,6 +69,41 @@ async def within(budget_s: float | None, call: Callable[[], Awaitable[T]], named
     if held.seconds > budget_s:
         raise OutOfTime(f"{named} took {held.seconds:.3f} s of {budget_s:g} s")
     return task.result()
+
+
+class Unfinished(Generic[T]):
+    """What is left of a call that waits, or that failed: `rest` goes on with it."""
+
+    __slots__ = ("rest",)
+
+    def __init__(self, rest: Callable[[], Awaitable[T]]) -> None:
+        self.rest = rest
+
+
+def begun(call: Callable[[], Awaitable[T]]) -> T | Unfinished[T]:
+    """Make `call`, and run it up to where it first waits, as `at_once`."""
+    try:
+        work = call()
+    except BaseException as error:
+        return Unfinished(partial(_raise, error))
+    return at_once(work) if isinstance(work, Coroutine) else Unfinished(lambda: work)
+
+
+def at_once(work: Coroutine[Any, Any, T]) -> T | Unfinished[T]:
+    """Run a coroutine up to where it first waits, and return its result if it has one by then: most have, and a timer,
+    or `contained`, costs more than they do. Raises nothing: what the coroutine raised, `rest` raises again."""
+    try:
+        awaited = work.send(None)
+    except StopIteration as ended:
+        found: T = ended.value
+        return found
+    except BaseException as error:
+        return Unfinished(partial(_raise, error))
+    return Unfinished(partial(ResumedCoroutine, work, awaited))
+
+
+def _raise(error: BaseException) -> Any:
+    raise error
 
 
 class ResumedCoroutine(Generic[T]):
@@ -118,7 +157,7 @@ async def contained(call: Callable[[], Awaitable[T]], named: str) -> T:
     mine = asyncio.current_task()
     try:
         awaitable = call()
-        if not inspect.isawaitable(awaitable):
+        if type(awaitable) is not CoroutineType and not inspect.isawaitable(awaitable):
             raise StageMisbehaved(f"{named} answered {type(awaitable).__name__}, nothing to await; write `async def`")
         return await awaitable
     except Exception:

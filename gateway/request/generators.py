@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from sluicegate.gateway.rails.stage_calls import is_ours
+from sluicegate.gateway.rails.stage_calls import Unfinished, begun, is_ours
 from sluicegate.gateway.request.plugin_generation import PluginGeneration, in_time
 from sluicegate.plugins import (
     Capacity,
@@ -38,7 +38,9 @@ async def generation_of(name: str, generator: Generator, job: Job) -> Generation
     `generate` raises, and `StageMisbehaved` for what is no generation."""
     if is_ours(generator):
         return await generator.generate(job)
-    made = await in_time(job.deadline_s, partial(generator.generate, job), "generate()", name)
+    made = begun(partial(generator.generate, job))
+    if isinstance(made, Unfinished):
+        made = await in_time(job.deadline_s, made, "generate()", name)
     return PluginGeneration(name, made, job)
 
 

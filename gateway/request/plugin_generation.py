@@ -6,9 +6,11 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, TypeVar, cast, get_args
+from functools import partial
+from types import AsyncGeneratorType
+from typing import Any, TypeVar, get_args
 
-from sluicegate.gateway.rails.stage_calls import ResumedCoroutine, StageMisbehaved, contained
+from sluicegate.gateway.rails.stage_calls import StageMisbehaved, Unfinished, at_once, begun, contained
 from sluicegate.plugins import (
     CLOSED_BY,
     DeadlineExceeded,
@@ -25,6 +27,8 @@ from sluicegate.plugins import (
 log = logging.getLogger("sluicegate.pipeline")
 T = TypeVar("T")
 FINISH_REASONS = get_args(FinishReason)
+TURN_S = 0.005
+"""Seconds after which pieces that are there at once wait for the other requests."""
 NEEDED = ("begin", "cancel", "__aiter__")
 
 
@@ -34,9 +38,9 @@ class PluginGeneration:
 
     def __init__(self, stage: str, generation: Generation, job: Job) -> None:
         """Wrap `generation`. Raises `StageMisbehaved` for what is none."""
-        missing = [name for name in NEEDED if not callable(getattr(generation, name, None))]
-        if missing:
-            raise StageMisbehaved(f"generate() answered {type(generation).__name__}, which has no {missing[0]}()")
+        for name in NEEDED:
+            if not callable(getattr(generation, name, None)):
+                raise StageMisbehaved(f"generate() answered {type(generation).__name__}, which has no {name}()")
         self._stage = stage
         self._generation = generation
         self._n = job.n
@@ -49,18 +53,31 @@ class PluginGeneration:
         return getattr(self._generation, name)
 
     async def begin(self) -> None:
-        await self._in_time(self._generation.begin, "begin()")
+        found = begun(self._generation.begin)
+        if isinstance(found, Unfinished):
+            await self._in_time(found, "begin()")
 
     async def __aiter__(self) -> AsyncIterator[Piece]:
         unfinished = set(range(self._n))
-        pieces = aiter(await self._in_time(self._iterator, "__aiter__()"))
+        pieces = begun(self._iterator)
+        if isinstance(pieces, Unfinished):
+            pieces = await self._in_time(pieces, "__aiter__()")
+        begin: Callable[[], Any] = partial(anext, pieces)
+        is_generator = type(pieces) is AsyncGeneratorType
+        turn_ends_at = time.monotonic() + TURN_S
         try:
             while True:
-                try:
-                    piece = await self._in_time(lambda: anext(pieces), "the generation")
-                except StopAsyncIteration:
-                    break
-                self._check(piece)
+                piece: Any = at_once(begin()) if is_generator else Unfinished(begin)
+                if isinstance(piece, Unfinished):
+                    try:
+                        piece = await self._in_time(piece, "the generation")
+                    except StopAsyncIteration:
+                        break
+                if time.monotonic() > turn_ends_at:  # it may have pieces without end, and never wait
+                    await self._in_time(Unfinished(partial(asyncio.sleep, 0)), "the generation")
+                    turn_ends_at = time.monotonic() + TURN_S
+                if wrong := _fault(piece, self._n):
+                    raise self._failed(f"the generation yielded {wrong}")
                 if piece.finish_reason is not None:
                     unfinished.discard(piece.index)
                 yield piece
@@ -72,28 +89,39 @@ class PluginGeneration:
 
     def cancel(self) -> None:
         self._cancelled = True
-        self._harmless(self._generation.cancel, None, "cancel()")
+        try:
+            self._generation.cancel()
+        except BaseException as error:
+            self._note("cancel()", error)
 
     @property
     def usage(self) -> Usage:
         """Return the usage, or the last one that could be read."""
-        found = self._harmless(lambda: self._generation.usage, None, "usage")
-        if isinstance(found, Usage):
-            self._usage = found
+        try:
+            found = self._generation.usage
+        except BaseException as error:
+            self._note("usage", error)
+        else:
+            if isinstance(found, Usage):
+                self._usage = found
         return self._usage
 
     @property
     def timeline(self) -> Timeline | None:
-        found = self._harmless(lambda: self._generation.timeline, None, "timeline")
+        try:
+            found = self._generation.timeline
+        except BaseException as error:
+            self._note("timeline", error)
+            return None
         return found if isinstance(found, Timeline) else None
 
     async def _iterator(self) -> AsyncIterator[Piece]:
         return aiter(self._generation)
 
-    async def _in_time(self, call: Callable[[], Awaitable[T]], named: str) -> T:
+    async def _in_time(self, work: Unfinished[T], named: str) -> T:
         left_s = None if self._ends_at is None else self._ends_at - time.monotonic()
         try:
-            return await in_time(left_s, call, named, self._stage)
+            return await in_time(left_s, work, named, self._stage)
         except (SluicegateError, StopAsyncIteration):
             raise
         except Exception as error:
@@ -102,39 +130,27 @@ class PluginGeneration:
             raise self._failed(str(error) if ours else f"{named} raised {type(error).__name__}") from error
 
     async def _quietly(self, call: Callable[[], Awaitable[object]]) -> None:
+        found = begun(call)
+        if not isinstance(found, Unfinished):
+            return
         try:
-            await contained(call, "aclose()")
+            await contained(found.rest, "aclose()")
         except Exception:
             log.exception("stage %s of slot generate did not close its generation", self._stage)
 
-    def _harmless(self, call: Callable[[], T], otherwise: T, named: str) -> T:
-        """Return what `call`, which waits for nothing, returns; `otherwise` where it fails."""
-        try:
-            return call()
-        except BaseException as error:
-            log.error("stage %s of slot generate: %s failed", self._stage, named, exc_info=error)
-            return otherwise
-
-    def _check(self, piece: Piece) -> None:
-        """Check the fields that the way of an answer rests on. Raises `GenerationFailed`."""
-        if wrong := _fault(piece, self._n):
-            raise self._failed(f"the generation yielded {wrong}")
+    def _note(self, named: str, error: BaseException) -> None:
+        log.error("stage %s of slot generate: %s failed", self._stage, named, exc_info=error)
 
     def _failed(self, why: str) -> GenerationFailed:
         return GenerationFailed(f"generator {self._stage!r} failed: {why}")
 
 
-async def in_time(left_s: float | None, call: Callable[[], Awaitable[T]], named: str, stage: str) -> T:
-    """Return the result of `call`, contained. It runs in this task: a generator may hold what belongs to a task over
+async def in_time(left_s: float | None, work: Unfinished[T], named: str, stage: str) -> T:
+    """Return the result of `work`, contained. It runs in this task: a generator may hold what belongs to a task over
     several pieces. Raises `DeadlineExceeded` after `left_s` seconds."""
-    work = contained(call, named)
-    try:
-        awaited = work.send(None)
-    except StopIteration as ended:  # most pieces are there at once, and a timer costs more than they do
-        return cast(T, ended.value)
     try:
         async with asyncio.timeout(left_s) as limit:
-            return await ResumedCoroutine(work, awaited)
+            return await contained(work.rest, named)
     except TimeoutError:
         if not limit.expired():
             raise
@@ -143,7 +159,8 @@ async def in_time(left_s: float | None, call: Callable[[], Awaitable[T]], named:
 
 
 def _fault(piece: object, n: int) -> str:
-    """Return what is wrong with a piece of one of `n` choices, "" if nothing is."""
+    """Return what is wrong with the fields of a piece of one of `n` choices that the way of an answer rests on; "" if
+    nothing is."""
     if not isinstance(piece, Piece):
         return f"a {type(piece).__name__}, expected Piece"
     if type(piece.index) is not int or not 0 <= piece.index < n:
@@ -154,7 +171,7 @@ def _fault(piece: object, n: int) -> str:
         return f"finish_reason {piece.finish_reason!r}, expected one of {', '.join(FINISH_REASONS)}"
     if piece.closed not in CLOSED_BY or not isinstance(piece.stopped_by, str):
         return "a piece whose `closed` or `stopped_by` is none"
-    if type(piece.call) is not int or piece.call < 0 or not isinstance(piece.tool, str | None):
+    if type(piece.call) is not int or piece.call < 0 or not (piece.tool is None or isinstance(piece.tool, str)):
         return "a piece whose `call` or `tool` is none"
     return ""
 

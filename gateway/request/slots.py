@@ -15,14 +15,14 @@ from dataclasses import replace
 from functools import partial
 from types import NoneType
 
-from sluicegate.engine import LongRendering, few_steps
+from sluicegate.engine import FewSteps, LongRendering
 from sluicegate.gateway.answer.delta import Delta
 from sluicegate.gateway.answer.shape import Shape, shape_of
 from sluicegate.gateway.answer.validation import Validator
 from sluicegate.gateway.prompts.lengths import check_sampling, size_of
 from sluicegate.gateway.rails.judging import Judging
 from sluicegate.gateway.rails.moderation import Moderation
-from sluicegate.gateway.rails.stage_calls import StageMisbehaved, answered, expect, reason_of
+from sluicegate.gateway.rails.stage_calls import StageMisbehaved, answered, expect, is_ours, reason_of
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.generators import generation_of
 from sluicegate.gateway.request.guarding.holding import Holding
@@ -81,7 +81,8 @@ async def admit(exchange: Exchange) -> None:
     for name, stage in exchange.stages.admit:
         with TimedStage(exchange, "admit", name) as note:
             caller = await answered(stage, partial(stage.admit, exchange.request, exchange.caller), "admit()")
-            _check_caller(caller)
+            if not is_ours(stage):
+                _check_caller(caller)
             note.outcome = caller.key_id or caller.tenant
             exchange.caller = caller
 
@@ -194,7 +195,7 @@ async def _assembled(exchange: Exchange, assembler: Assembler) -> Prompt:
     workers = exchange.stages.workers
     work = partial(workers.run, exchange.caller.tenant, size_of(request), assembler.assembled, request, model)
     try:
-        with few_steps():  # a template may loop over little for very long
+        with FewSteps():  # a template may loop over little for very long
             return await answered(assembler, work, "assembled()")
     except LongRendering:
         return await answered(assembler, partial(work, inline_bytes=-1), "assembled()")

@@ -23,6 +23,8 @@ class Rude(BaseException):
 
 ENDINGS = [SystemExit(1), KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError(), Rude()]
 METHODS = {"admit": "admit", "route": "route", "retrieve": "retrieve", "assemble": "assemble", "constrain": "compile"}
+MANY = 200_000
+"""Pieces that take longer than the deadline of a test; whole answers end, so that a test without it does."""
 FIELDS: Mapping[str, Any] = {"response_format": {"type": "json_object"}}
 
 
@@ -136,6 +138,8 @@ class Generation:
         yield Piece(0, "Hello")
         if self._place == "piece":
             yield self._act()
+        for _ in range(MANY if self._place == "endless" else 0):
+            yield Piece(0, " word")
         if self._place == "hang":
             await asyncio.sleep(3_600)
         self._at("middle")
@@ -242,6 +246,15 @@ def test_a_generation_whose_books_fail_is_answered_and_recorded(place: str, erro
 
 def test_a_generation_that_hangs_ends_with_the_request_s_time() -> None:
     with generating("hang") as app:
+        for stream in (False, True):
+            reply = app.ask(stream=stream, sluicegate={"deadline_s": 0.3})
+            assert reply.error is not None
+            assert reply.error["code"] == "deadline_exceeded"
+
+
+def test_a_generation_that_never_waits_leaves_the_others_their_turns() -> None:
+    """Its pieces kept the event loop until they ended, or for ever: no other request, and no deadline, came to act."""
+    with generating("endless") as app:
         for stream in (False, True):
             reply = app.ask(stream=stream, sluicegate={"deadline_s": 0.3})
             assert reply.error is not None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate.engine import LongRendering, few_steps
+from sluicegate.engine import FewSteps, LongRendering
 from sluicegate.engine.text.chat_rendering import render
 from sluicegate.gateway.prompts.chat_template import ChatTemplate
 from sluicegate.gateway.testing import TestApp
@@ -20,7 +20,7 @@ HI = [{"role": "user", "content": "hi"}]
 
 @pytest.mark.parametrize("template", [LONG, LARGE])
 def test_a_long_rendering_is_given_up_where_few_steps_are_allowed(template: str) -> None:
-    with few_steps():
+    with FewSteps():
         with pytest.raises(LongRendering):
             render(template, HI)
         assert render(SHORT, HI) == "hi"
