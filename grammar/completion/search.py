@@ -24,6 +24,7 @@ from sluicegate.grammar.reading.readings import AT_END, ByteChoice, InLexeme
 from sluicegate.grammar.reading.tape import Checkpoint, Tape
 from sluicegate.grammar.reading.value_start import ValueStart
 from sluicegate.grammar.vocabulary import kernels
+from sluicegate.grammar.vocabulary.special_words import without_special
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _OF_TRY, _OF_PIECE, _OF_WAYS = 10, 7, 10
@@ -45,8 +46,8 @@ _OF_SPELLING, _SPELLED_A_CHARGE = 20, 20
 
 
 class Completion(NamedTuple):
-    """A completion: accepting `tokens` in order appends `text`, which finishes the value. Not always the fewest tokens,
-    since guards are not foreseen."""
+    """A completion: accepting `tokens` in order appends `text`, which finishes the value; special tokens have none. Not
+    always the fewest tokens, since guards are not foreseen."""
 
     text: bytes
     tokens: tuple[int, ...]
@@ -69,7 +70,7 @@ def shortest_completion(
     if text is None:
         return None
     tokens = spell(states.vocabulary, text)
-    return None if tokens is None else Completion(text, tokens)
+    return None if tokens is None else Completion(without_special(text), tokens)
 
 
 class _Node(NamedTuple):

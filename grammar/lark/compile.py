@@ -18,10 +18,12 @@ from sluicegate.grammar.automata.byte_level.json_strings import Spelling
 from sluicegate.grammar.blocked.watch import Screens
 from sluicegate.grammar.budget.interrupt import interrupted
 from sluicegate.grammar.budget.meter import within
+from sluicegate.grammar.classification.classify import prepare
 from sluicegate.grammar.lark import gbnf
 from sluicegate.grammar.lark.alternatives import MOST_WAYS, check_alternatives
 from sluicegate.grammar.lark.extensions.nested import joined
 from sluicegate.grammar.lark.extensions.parameters import expanded
+from sluicegate.grammar.lark.extensions.tokens import TokenTerminals, without_ends
 from sluicegate.grammar.lark.grammar import Grammar
 from sluicegate.grammar.lark.literals import Unread
 from sluicegate.grammar.lark.reader import LoadedGrammar, read_plain
@@ -29,6 +31,7 @@ from sluicegate.grammar.lark.regions import OneRegionTape, regions_of
 from sluicegate.grammar.lark.source import Source
 from sluicegate.grammar.lark.terminal_sets import TerminalSets
 from sluicegate.grammar.lark.terminals import lexeme_of
+from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.matching.grammar import LazyGrammar
 from sluicegate.grammar.matching.plain import plain_grammar
 from sluicegate.grammar.options import GrammarOptions
@@ -38,7 +41,7 @@ from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.reading import Reading
 from sluicegate.grammar.vocabulary.trailing import trailing_tokens
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
-from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar, UnsupportedGrammar
+from sluicegate.plugins.errors import GrammarError, GrammarLimit, InvalidGrammar, UnsupportedGrammar
 
 _MOST_CHARACTERS = 200_000
 
@@ -49,11 +52,18 @@ def compile_lark(text: str, vocabulary: Vocabulary, *, options: GrammarOptions |
     Raises `InvalidGrammar` or `UnsupportedGrammar` with line and column, `Unsatisfiable` if no text can be finished.
     """
     options = options or GrammarOptions()
+    tokens = TokenTerminals(vocabulary)
     with within(options.limits.cpu_s):
-        grammar = read(text, options)
+        grammar = read(text, options, utf8, tokens)
+        parser = Parser(grammar.tables())
+    if tokens.special:
+        vocabulary = vocabulary.marked
+    if grammar.regions:
+        prepare(vocabulary)  # once; its seconds are not the grammar's
+    with within(options.limits.cpu_s):
         if not grammar.regions:
-            return plain_grammar(vocabulary, Parser(grammar.tables()).start_readings, options)
-        return _with_values(grammar, vocabulary, options)
+            return plain_grammar(vocabulary, parser.start_readings, options)
+        return _with_values(grammar, parser, vocabulary, options)
 
 
 def parser_of(
@@ -68,27 +78,33 @@ def parser_of(
     return lambda follow: Parser(tables, follow).start_readings
 
 
-def read(text: str, options: GrammarOptions, spell: Spelling = utf8) -> Grammar:
+def read(text: str, options: GrammarOptions, spell: Spelling = utf8, tokens: TokenTerminals | None = None) -> Grammar:
+    """Read a grammar in either notation. `tokens` None: those of no vocabulary."""
+    tokens = tokens or TokenTerminals(None)
     if not isinstance(text, str):
         raise InvalidGrammar(f"a grammar must be a text, not {type(text).__name__}")
     if len(text) > _MOST_CHARACTERS:
         raise GrammarLimit(f"the grammar has {len(text)} characters; at most {_MOST_CHARACTERS} are read: shorten it")
     if gbnf.is_gbnf(text):
-        rules, lexemes = gbnf.read(text, spell)
+        rules, lexemes = gbnf.read(text, spell, tokens)
         grammar = Grammar(rules, lexemes, frozenset(), gbnf.ROOT, {})
     else:
-        grammar = _read_lark(text, options, spell)
+        grammar = _read_lark(text, options, spell, tokens)
     if not any(rule.origin == grammar.start for rule in grammar.rules):
         raise InvalidGrammar(f"the grammar has no rule `{grammar.start}`, which every text begins with")
-    return grammar
+    known = {*grammar.lexemes, *grammar.regions}
+    if all(name in known for rule in grammar.rules for is_terminal, name in rule.expansion if is_terminal):
+        return grammar
+    return grammar._replace(rules=without_ends(grammar.rules, known, tokens.ends))
 
 
-def _read_lark(text: str, options: GrammarOptions, spell: Spelling) -> Grammar:
+def _read_lark(text: str, options: GrammarOptions, spell: Spelling, tokens: TokenTerminals) -> Grammar:
     source, (terminals, written, ignored) = _loaded(text)
     sets = TerminalSets(source)
-    others = {*source.schemas, *source.grammars, *source.parameters.conditions}
+    others = {*source.schemas, *source.grammars, *source.tokens, *source.parameters.conditions}
     found = {t.name: lexeme_of(t, source, sets, spell) for t in terminals if t.name not in others}
     lexemes = {name: lexeme for name, (lexeme, _) in found.items() if lexeme is not None}
+    lexemes |= _token_lexemes(source, tokens)
     empty = {name for name, (_, may_be_empty) in found.items() if may_be_empty}
     rules = list(written)
     if empty:
@@ -100,14 +116,31 @@ def _read_lark(text: str, options: GrammarOptions, spell: Spelling) -> Grammar:
     grammar = Grammar(rules, lexemes, frozenset(ignored) & lexemes.keys(), "start", regions_of(source, options))
     if not source.grammars:
         return grammar
-    inner = {name: _nested(source, *found, options, spell) for name, found in source.grammars.items()}
+    inner = {name: _nested(source, *found, options, spell, tokens) for name, found in source.grammars.items()}
     return joined(grammar, inner)
 
 
-def _nested(source: Source, text: str, at: int, options: GrammarOptions, spell: Spelling) -> Grammar:
+def _token_lexemes(source: Source, tokens: TokenTerminals) -> dict[str, DfaLexeme]:
+    """Return the lexemes of the tokens that are named. Those that end a text have none."""
+    found: dict[str, DfaLexeme] = {}
+    for name, (written, at) in source.tokens.items():
+        try:
+            lexeme = tokens.lexeme(written)
+        except GrammarError as error:
+            source.refuse(type(error), error.reason, at)
+        if lexeme is None:
+            tokens.ends.append(source.placed(written, at))
+        else:
+            found[name] = lexeme
+    return found
+
+
+def _nested(
+    source: Source, text: str, at: int, options: GrammarOptions, spell: Spelling, tokens: TokenTerminals
+) -> Grammar:
     """Read the grammar of a `%lark`. Blanks before it give its errors the places of the whole."""
     before = re.sub(r"[^\n]", " ", source.written[:at])
-    inner = _read_lark(before + text, options, spell)
+    inner = _read_lark(before + text, options, spell, tokens)
     if not any(rule.origin == inner.start for rule in inner.rules):
         source.refuse(InvalidGrammar, "the grammar of this %lark has no rule `start`", at)
     return inner
@@ -159,8 +192,7 @@ def by_lark(source: Source) -> LoadedGrammar:
     return LoadedGrammar(terminals, written, ignored)
 
 
-def _with_values(grammar: Grammar, vocabulary: Vocabulary, options: GrammarOptions) -> LazyGrammar:
-    parser = Parser(grammar.tables())
+def _with_values(grammar: Grammar, parser: Parser, vocabulary: Vocabulary, options: GrammarOptions) -> LazyGrammar:
     begins = parser.restarts
     regions = grammar.regions.values()
     return LazyGrammar(

@@ -1,7 +1,8 @@
 """Read grammars in GBNF, as llama.cpp and, as EBNF, XGrammar take them: `root ::= "a" | [b-z]+ # comment`.
 
 A rule reaches to the next `name ::=`. What refers to no recursive rule becomes one automaton; other rules are parsed
-(see `parsing`). Not covered: tokens by number or name (`<[12]>`, `<think>`), XGrammar's lookahead and tag dispatch.
+(see `parsing`). Tokens by number or name (`<[12]>`, `<think>`) are terminals of their own. Not covered: XGrammar's
+lookahead and tag dispatch.
 """
 
 from __future__ import annotations
@@ -13,16 +14,18 @@ from sluicegate.grammar.automata.byte_level.json_strings import Spelling
 from sluicegate.grammar.automata.charsets import EVERY, Ranges, negate, single, union
 from sluicegate.grammar.automata.patterns.reader import Cursor
 from sluicegate.grammar.automata.patterns.syntax import Alt, Chars, Node, Repeat, Seq, sequence
+from sluicegate.grammar.lark.extensions.tokens import TokenTerminals
 from sluicegate.grammar.lark.regular import RuleRef, Rules
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.parsing.rules import Production
-from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar, UnsupportedGrammar
+from sluicegate.plugins.errors import GrammarError, GrammarLimit, InvalidGrammar, UnsupportedGrammar
 
 ROOT = "root"
 _RULE = re.compile(r"^[ \t]*[A-Za-z0-9_][\w-]*[ \t]*::=", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 _DEFINES = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*\s*::=")
 _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
+_TOKEN = re.compile(r"<\[[^\]\n]*\]>|<[^<>\s\"]+>")
 _SIMPLE = {"n": 10, "r": 13, "t": 9, "b": 8, "f": 12, "v": 11, "a": 7, "0": 0}
 _HEX = {"x": 2, "u": 4, "U": 8}
 _DEEPEST = 100
@@ -33,9 +36,9 @@ def is_gbnf(text: str) -> bool:
     return _RULE.search(text) is not None
 
 
-def read(text: str, spell: Spelling) -> tuple[list[Production], dict[str, DfaLexeme]]:
+def read(text: str, spell: Spelling, tokens: TokenTerminals) -> tuple[list[Production], dict[str, DfaLexeme]]:
     """Return rules and lexemes; the first rule is `root`. Raises a `GrammarError` with line and column."""
-    reader = _GbnfReader(text)
+    reader = _GbnfReader(text, tokens)
     trees = reader.rules()
     if ROOT not in trees:
         raise InvalidGrammar(f"the grammar has no rule {ROOT!r}; its rules are {', '.join(sorted(trees)[:20])}")
@@ -43,7 +46,7 @@ def read(text: str, spell: Spelling) -> tuple[list[Production], dict[str, DfaLex
         if ref.name not in trees:
             reader.invalid(f"rule {ref.name!r} is used but not defined", at=ref.position)
     try:
-        return Rules(trees, spell).read(ROOT)
+        return Rules(trees, spell, reader.lexemes).read(ROOT)
     except RecursionError as error:
         raise GrammarLimit(
             "the rules of the grammar refer to one another too deeply; shorten the chain of rules"
@@ -53,11 +56,14 @@ def read(text: str, spell: Spelling) -> tuple[list[Production], dict[str, DfaLex
 class _GbnfReader(Cursor):
     """Recursive descent over GBNF; errors say line and column."""
 
-    __slots__ = ("refs",)
+    __slots__ = ("lexemes", "refs", "tokens")
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, tokens: TokenTerminals) -> None:
         super().__init__(text)
         self.refs: list[RuleRef] = []
+        self.tokens = tokens
+        self.lexemes: dict[str, DfaLexeme | None] = {}
+        """Of tokens, as they are written; None: they end a text."""
 
     def _placed(self, reason: str, at: int | None) -> str:
         position = self.position if at is None else at
@@ -130,11 +136,36 @@ class _GbnfReader(Cursor):
                 self.invalid("this group is never closed", at)
             return inner
         if self.peek() in "<!":
-            self.unsupported("tokens by name or number; write the text that they stand for", at)
+            return self.token(at)
         ref = RuleRef(self.name(), at)
         if ref.name in ("TagDispatch", "Token", "ExcludeToken") and self.peek_is("("):
             self.unsupported(f"{ref.name}(...); use a structural tag", at)
         self.refs.append(ref)
+        return ref
+
+    def token(self, at: int) -> Node:
+        """Read `<name>`, `<[5]>`, or one of them behind `!` and before `*` or `+`: text without it."""
+        negative = self.take("!")
+        found = _TOKEN.match(self.text, self.position)
+        if found is None:
+            self.invalid("a token is written <name> or <[5]>", at)
+        self.position = found.end()
+        name = found[0] if not negative else f"!{found[0]}"
+        try:
+            if name not in self.lexemes:
+                read = self.tokens.text_without if negative else self.tokens.lexeme
+                self.lexemes[name] = read(found[0])
+                if self.lexemes[name] is None:
+                    self.tokens.ends.append(self._placed(found[0], at))
+        except GrammarError as error:
+            raise type(error)(self._placed(error.reason, at)) from error
+        ref = RuleRef(name, at)
+        if not negative:
+            return ref
+        if self.take("*"):
+            return Repeat(ref, 0, 1)
+        if not self.take("+"):
+            self.unsupported(f"one token that is not {found[0]}: masks count characters; put * or + behind it", at)
         return ref
 
     def repeated(self, item: Node) -> Node:

@@ -30,12 +30,15 @@ class RuleRef(Node):
 
 
 class Rules:
-    """`trees`: what each rule stands for; every `RuleRef` in them names another. Used once."""
+    """`trees`: what each rule stands for; every `RuleRef` in them names another, or one of `given`: terminals that are
+    no characters, without a lexeme where they end a text. Used once."""
 
-    def __init__(self, trees: Mapping[str, Node], spell: Spelling) -> None:
+    def __init__(self, trees: Mapping[str, Node], spell: Spelling, given: Mapping[str, DfaLexeme | None]) -> None:
         self._trees = trees
         self._spell = spell
-        self._sizes: dict[str, int] = dict.fromkeys(_recursive(trees), _MOST_CHARS + 1)
+        self._given = given
+        apart = _recursive({**trees, **{name: RuleRef(name, 0) for name in given}})
+        self._sizes: dict[str, int] = dict.fromkeys(apart, _MOST_CHARS + 1)
         self._rules: list[Production] = []
         self._lexemes: dict[str, DfaLexeme] = {}
         self._named: dict[bytes, tuple[Symbol, ...]] = {}
@@ -97,6 +100,10 @@ class Rules:
                 if isinstance(node, Chars):
                     raise
         if isinstance(node, RuleRef):
+            if node.name in self._given:
+                lexeme = self._given[node.name]
+                self._lexemes |= {} if lexeme is None else {node.name: lexeme}
+                return ((True, node.name),)
             self._wanted.append(node.name)
             return ((False, node.name),)
         if isinstance(node, Seq):

@@ -51,13 +51,14 @@ class Source:
     """`text`: what Lark reads, with a terminal for each `%json {...}` and for each one of `composed`.
 
     `schemas`: schemas and their offsets in what was written, by the name of the terminal; `grammars`: likewise those of
-    `%lark`. `imports`: lines that import from Lark's library.
+    `%lark`, and `tokens` as `<...>`. `imports`: lines that import from Lark's library.
     """
 
     def __init__(self, written: str) -> None:
         self.written = written
         self.schemas: dict[str, tuple[Any, int]] = {}
         self.grammars: dict[str, tuple[str, int]] = {}
+        self.tokens: dict[str, tuple[str, int]] = {}
         self.parameters = Parameters(set(), {}, {})
         self.composed: dict[str, Composed] = {}
         self.pieces = list(pieces_of(written, self.refuse))
@@ -66,7 +67,7 @@ class Source:
         self._names = self._renamed()
         self._check_parameters()
         out = self._rewritten()
-        marked = (*self.schemas, *self.grammars, *self.parameters.conditions, *self._anonymous)
+        marked = (*self.schemas, *self.grammars, *self.tokens, *self.parameters.conditions, *self._anonymous)
         ends = [f'\n{name}: "{marker(name)}"' for name in marked]
         ends += [f"\n{name}: {found.rule}" for name, found in self.parameters.references.items()]
         ends += [f"\n{_NO_TEXT}:\n"] if any(part.text == _NO_TEXT for part in out) else []
@@ -79,7 +80,7 @@ class Source:
         made = cls.__new__(cls)
         made.written = made.text = written
         made.schemas, made.composed, made.pieces, made.definitions, made.imports = {}, {}, [], [], []
-        made.grammars, made.parameters = {}, Parameters(set(), {}, {})
+        made.grammars, made.tokens, made.parameters = {}, {}, Parameters(set(), {}, {})
         made._names, made._cuts = {}, [(0, 0)]
         return made
 
@@ -228,7 +229,7 @@ class Source:
             elif piece.kind == "counts":
                 out[atom:] = self._counted(out[atom:], piece)
                 continue
-            elif piece.kind in ("string", "regex", "name", "json", "regex_value", "lark", "parameter"):
+            elif piece.kind in ("string", "regex", "name", "json", "regex_value", "lark", "parameter", "special"):
                 atom = begins
             out += self._part(piece, in_terminal)
         return out
@@ -241,7 +242,7 @@ class Source:
             name = f"JSON_SCHEMA_OF_LINE_{self._line(piece.at)[0]}_{len(self.schemas)}"
             self.schemas[name] = piece.value, piece.at
             text = f" {name} "
-        elif piece.kind in ("lark", "parameter", "if"):
+        elif piece.kind in ("lark", "parameter", "if", "special"):
             text = f" {self._placeholder(piece, in_terminal)} "
         elif piece.kind == "regex_value" and not in_terminal:
             text = f" {self._anonymous_terminal('REGEX', Composed([piece], piece.at))} "
@@ -250,8 +251,9 @@ class Source:
             text = ""
         elif piece.kind == "string" and text == '""':
             return [_Out(" ", piece.at), _Out("/(?:)/" if in_terminal else _NO_TEXT, piece.at), _Out(" ", piece.end)]
-        elif piece.kind in ("special", "grammar"):
-            self._refuse_reference(piece)
+        elif piece.kind == "grammar":
+            what = "another grammar cannot be referred to; write it into this one with %lark, or %json and its schema"
+            self.refuse(UnsupportedGrammar, what, piece.at)
         elif piece.kind == "directive" and text[1:] in _REFUSED:
             self.refuse(UnsupportedGrammar, f"{text} is not supported; {_REFUSED[text[1:]]}", piece.at)
         elif text == "&" and piece.kind == "mark":
@@ -261,13 +263,17 @@ class Source:
         return [_Out(text, piece.at)]
 
     def _placeholder(self, piece: GrammarPiece, in_terminal: bool) -> str:
-        """Return the name that stands for another grammar, a rule with a parameter, or a condition."""
+        """Return the name that stands for another grammar, a token, a rule with a parameter, or a condition."""
         if in_terminal:
-            self.refuse(InvalidGrammar, f"%{piece.kind} can stand in a rule only, not in a terminal", piece.at)
+            what = "a token" if piece.kind == "special" else f"%{piece.kind}"
+            self.refuse(InvalidGrammar, f"{what} can stand in a rule only, not in a terminal", piece.at)
         line = self._line(piece.at)[0]
         if piece.kind == "lark":
             name = f"GRAMMAR_OF_LINE_{line}_{len(self.grammars)}"
             self.grammars[name] = piece.value
+        elif piece.kind == "special":
+            name = f"TOKEN_OF_LINE_{line}_{len(self.tokens)}"
+            self.tokens[name] = piece.text, piece.at
         elif piece.kind == "if":
             name = f"CONDITION_OF_LINE_{line}_{len(self.parameters.conditions)}"
             self.parameters.conditions[name] = piece.value
@@ -276,12 +282,6 @@ class Source:
             rule = self._names.get(piece.text, piece.text)
             self.parameters.references[name] = Reference(rule, *piece.value)
         return name
-
-    def _refuse_reference(self, piece: GrammarPiece) -> NoReturn:
-        what = "tokens by name or number are not supported; write the text that they stand for"
-        if piece.kind == "grammar":
-            what = "another grammar cannot be referred to; write its rules into this one, or %json and its schema"
-        self.refuse(UnsupportedGrammar, what, piece.at)
 
     def _check_header(self, piece: GrammarPiece) -> None:
         given = piece.value if isinstance(piece.value, dict) else {"": piece.value}

@@ -19,7 +19,7 @@ from sluicegate.grammar.parsing.costs import ParseCosts, settled
 from sluicegate.grammar.parsing.frames import ParseFrame, ParseFrames
 from sluicegate.grammar.parsing.lexer import LexemeTable
 from sluicegate.grammar.parsing.lexer_tables import OVER
-from sluicegate.grammar.parsing.loops import NETWORK_KERNELS, load
+from sluicegate.grammar.parsing.loops import MASK_KERNELS, NETWORK_KERNELS, load
 from sluicegate.grammar.parsing.rewriting.ambiguity import untangled, without_nested_loops
 from sluicegate.grammar.parsing.rewriting.networks import as_networks
 from sluicegate.grammar.parsing.rules import NumberedRules, Production, SymbolCodes, ways_of
@@ -63,7 +63,7 @@ class ParserTables:
         values: Mapping[str, EmbeddedValue],
     ) -> None:
         names = [*lexemes, *values]
-        load(*NETWORK_KERNELS)
+        load(*NETWORK_KERNELS, *MASK_KERNELS)  # not in the first mask: they take as long as one may
         self.symbols = Symbols(_numbered(rules, start, names), names)
         self.lexer = LexemeTable([*(lexemes.get(name) for name in names), None])
         self.ignored = frozenset(names.index(name) for name in ignored)

@@ -173,7 +173,7 @@ def test_the_mask_equals_trying_every_token() -> None:
         (r'root ::= "\ud800"', InvalidGrammar, "line 1, column 11: this is no character"),
         ('root ::= "a" | ::= "b"', InvalidGrammar, "line 1, column 16"),
         ("root ::= [", InvalidGrammar, "line 1, column 10"),
-        ("root ::= <think>", UnsupportedGrammar, "line 1, column 10: not supported: tokens by name"),
+        ("root ::= <think>", InvalidGrammar, "line 1, column 10: the model has no token <think>"),
         ('root ::= "a" (= "b")', UnsupportedGrammar, "line 1, column 14: not supported: a lookahead"),
         ('root ::= TagDispatch(("a", b))', UnsupportedGrammar, "line 1, column 10: not supported: TagDispatch"),
         ('root ::= "a" root', Unsatisfiable, "`root` recurses without end"),

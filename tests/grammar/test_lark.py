@@ -84,7 +84,7 @@ def test_the_mask_equals_trying_every_token(text: str) -> None:
     [
         ("start: x", InvalidGrammar, "line 1, column 8"),
         ("start: [", InvalidGrammar, "line 1"),
-        ('start: "a"\n  | y\n  | <[12]>', UnsupportedGrammar, "line 3, column 5: tokens by name or number"),
+        ('start: "a"\n  | "y"\n  | <[9999]>', InvalidGrammar, "line 3, column 5: the model has no token 9999"),
         ('begin: "a"', InvalidGrammar, "no rule `start`"),
         ('start: "a" start', Unsatisfiable, "recurses without end"),
         ('%import os.path\nstart: "a"', UnsupportedGrammar, "line 1, column 1"),
