@@ -208,8 +208,8 @@ def _watch_troubles(runtime: Runtime) -> None:
     watch("compiled loops", _uncompiled)
     if runtime.mcp is not None:
         watch("mcp", runtime.mcp.troubles)
+    watch("models", partial(_of_models, runtime))
     if (deployment := runtime.deployment) is not None:
-        watch("models", lambda: [Trouble(f"{name}: {reason}") for name, reason in deployment.troubles.items()])
         watch("reload", lambda: [Trouble(deployment.behind)] if deployment.behind else ())
     runtime.troubles.watch_all(lambda: _of_stages(runtime.stage_set))
 
@@ -225,6 +225,13 @@ def _of_stages(stage_set: StageSet) -> Iterator[tuple[str, Source]]:
 def _of_books(accounts: Accounts, part: Part) -> Sequence[Trouble]:
     found = accounts.health.troubles.get(part)
     return () if found is None else (found,)
+
+
+def _of_models(runtime: Runtime) -> Sequence[Trouble]:
+    if not runtime.served_models:
+        return (Trouble("no model is served; add one: POST /admin/models", refuses=True),)
+    failed = runtime.deployment.troubles if runtime.deployment is not None else {}
+    return [Trouble(f"{name}: {reason}") for name, reason in failed.items()]
 
 
 def _uncompiled() -> Sequence[Trouble]:

@@ -102,6 +102,21 @@ def test_the_open_breaker_of_another_server_is_named_and_keeps_the_gateway_in_se
             assert answer.text.startswith("degraded\ngenerate upstream: the server of model 'far'")
 
 
+def test_a_gateway_whose_last_model_was_removed_is_not_ready() -> None:
+    """A balancer went on to send it requests, of which each was a 404."""
+    far = {"url": "http://127.0.0.1:9", "allow_private": True}
+    stages = {"generate": {"upstream": {"models": {"far": far}}}}
+    with TestApp(pipeline={"generate": ["upstream"]}, stages=stages) as app:
+        assert app.client.get("/readyz").text == "ready"
+        assert app.client.delete("/admin/models/far").status_code == 200
+        answer = app.client.get("/readyz")
+        assert answer.status_code == 503
+        assert answer.text == "not ready: models: no model is served; add one: POST /admin/models"
+        assert levels(app)["models"] == 2.0
+        assert app.client.post("/admin/models", json={"settings": {"name": "near", **far}}).status_code == 200
+        assert app.client.get("/readyz").text == "ready"
+
+
 def test_a_disk_below_the_mark_degrades_and_is_forgiven(tmp_path: Path) -> None:
     more_than_there_is = free_bytes(tmp_path) * 2
     server = {"min_free_bytes": more_than_there_is}
