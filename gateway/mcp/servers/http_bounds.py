@@ -17,6 +17,7 @@ from typing import cast
 import anyio
 import httpx2
 
+from sluicegate.gateway.mcp.servers.bounded_heads import awaiting_head
 from sluicegate.gateway.mcp.servers.watch import ConnectionStats
 
 RESUME_S = 0.2
@@ -60,7 +61,8 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
             await anyio.sleep(RESUME_S)
             if time.monotonic() > budget.ends_s:
                 raise httpx2.RemoteProtocolError("the answer took longer than a call may", request=request)
-        response = await self._inner.handle_async_request(request)
+        with awaiting_head():
+            response = await self._inner.handle_async_request(request)
         if response.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()
             raise httpx2.RemoteProtocolError("the answer is compressed, which was not asked for", request=request)

@@ -22,6 +22,7 @@ from mcp.os.posix.utilities import terminate_posix_process_tree
 from mcp.shared.message import SessionMessage
 from mcp.types.jsonrpc import JSONRPCError, JSONRPCResponse, jsonrpc_message_adapter
 
+from sluicegate.gateway.mcp.servers.bounded_heads import HttpTransport
 from sluicegate.gateway.mcp.servers.http_bounds import BoundedTransport
 from sluicegate.gateway.mcp.servers.watch import BoundedMessages, ConnectionStats, WatchedMessages
 from sluicegate.gateway.mcp.settings import McpServerSettings
@@ -49,11 +50,9 @@ async def _bounded(transport: Any, watch: ConnectionStats) -> AsyncIterator[Any]
 @contextlib.asynccontextmanager
 async def over_http(settings: McpServerSettings, watch: ConnectionStats) -> AsyncIterator[Any]:
     headers = {**settings.headers, "accept-encoding": "identity"}  # a few bytes of gzip can expand to gigabytes
-    verify = await anyio.to_thread.run_sync(_trusted) if settings.url.startswith("https:") else False
+    tls = await anyio.to_thread.run_sync(_trusted) if settings.url.startswith("https:") else None
     timeout = httpx2.Timeout(settings.timeout_s + 5, connect=settings.start_s)
-    bounded = BoundedTransport(
-        httpx2.AsyncHTTPTransport(verify=verify), settings.max_result_bytes, settings.timeout_s, watch
-    )
+    bounded = BoundedTransport(HttpTransport(tls), settings.max_result_bytes, settings.timeout_s, watch)
     async with (
         httpx2.AsyncClient(transport=bounded, headers=headers, timeout=timeout, trust_env=False) as client,
         streamable_http_client(

@@ -141,7 +141,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     (
         "floods beside calls: a listening stream without end, questions of the server, calls that are resumed for "
-        "ever, answers that drip",
+        "ever, answers that drip, heads that begin no answer",
         "no such stream is opened; bounded with the call",
         (
             "test_no_stream_is_opened_on_which_a_server_could_send_without_end",
@@ -149,6 +149,7 @@ ATTACKS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
             "test_a_call_that_a_server_lets_be_resumed_ends_with_the_call",
             "test_what_resumes_a_call_counts_towards_its_bytes",
             "test_a_server_that_drips_is_read_no_longer_than_a_call_may_take",
+            "test_heads_that_begin_no_answer_are_bounded",
         ),
     ),
     (

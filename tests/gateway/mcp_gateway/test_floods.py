@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from tests.gateway.mcp_gateway.agents import call, gateway, refused, text_of
+from tests.gateway.mcp_gateway.agents import call, gateway, listed, refused, text_of
+from tests.gateway.mcp_gateway.interim_heads import before_each_answer
+from tests.gateway.mcp_gateway.servers import Tools, upstream
 from tests.gateway.serving import serving
 from tests.waiting import until
 
@@ -185,3 +187,18 @@ def test_a_server_that_drips_is_read_no_longer_than_a_call_may_take(monkeypatch:
     with serving(Dripping()) as url, gateway({"s": {"url": f"{url}/mcp", "timeout_s": 0.5}}) as app:
         assert "within 0.5 s" in refused(app, "go", server="s")["message"]
         assert ended.wait(5)
+
+
+@pytest.mark.parametrize(("heads", "found"), [(3, ["s__fine"]), (1000, [])])
+def test_heads_that_begin_no_answer_are_bounded(heads: int, found: list[str]) -> None:
+    """A server that went on with them took all of the event loop, 1 s at a time, for as long as a call may take."""
+    with (
+        upstream(Tools().add("fine")) as url,
+        before_each_answer(url, heads) as proxy,
+        gateway({"s": {"url": proxy, "start_s": 5.0}}) as app,
+    ):
+        assert listed(app) == found
+        if found:
+            assert text_of(call(app, "s__fine")) == "done"
+        else:
+            assert "'s'" in app.client.get("/readyz").text
