@@ -115,23 +115,35 @@ class Nfa:
         return len(self.rules) - 1
 
     def add_pattern(
-        self, rule: int, pattern: str, *, left: str = "", right: str = "", cue: str = "", tails: tuple[str, ...] = ()
+        self,
+        rule: int,
+        pattern: str,
+        *,
+        left: str = "",
+        right: str = "",
+        cue: str = "",
+        tails: tuple[str, ...] = (),
+        behind: tuple[str, ...] = (),
     ) -> None:
         """Add a pattern.
 
         `left` and `right` override the anchors written in it (`number`: beside no digit, also not past a point or
-        dash). `cue` is a pattern that must come right before, `tails` are texts one of which must follow; neither is
-        part of the match, and a cue alone holds nothing back. Raises `ConfigurationError` for what
+        dash). `cue` is a pattern that must come right before, `tails` are texts one of which must follow, `behind` the
+        characters that must, a class each, before the border `right`. None of them is part of the match, and a cue
+        alone holds nothing back. Raises `ConfigurationError` for what
         `safety.matching.regex` refuses or a pattern too large.
         """
-        self._note("pattern", rule, pattern, left, right, cue, tails)
+        self._note("pattern", rule, pattern, left, right, cue, tails, *((behind,) if behind else ()))
         parsed = parse(pattern)
         self._check_bound(rule, pattern, parsed)
         body = self._position()
         end = self._build(parsed.node, body)
         for tail in tails:
-            self._tail(end, rule, tail)
-        if not tails:
+            self._behind(end, rule, [CharSet(((ord(symbol), ord(symbol)),), fold=True) for symbol in tail], "word")
+        if behind:
+            classes = [parse(one).node for one in behind]
+            self._behind(end, rule, [one for one in classes if isinstance(one, CharSet)], right)
+        elif not tails:
             self._accept(end, rule, right or parsed.right)
         for position in self.positions[body:]:
             position.checked = self.rules[rule].valid is not None
@@ -275,12 +287,13 @@ class Nfa:
             self.positions[at].sets.append((_POINT, after))
             self.positions[after].accepts += (Accept(rule, "digitless", back=1),)
 
-    def _tail(self, at: int, rule: int, tail: str) -> None:
-        for symbol in tail:
+    def _behind(self, at: int, rule: int, classes: list[CharSet], right: str) -> None:
+        """Accept `rule` at `at` where characters of `classes` follow, then the border `right`."""
+        for one in classes:
             target = self._position()
-            self.positions[at].sets.append((CharSet(((ord(symbol), ord(symbol)),), fold=True), target))
+            self.positions[at].sets.append((one, target))
             at = target
-        self.positions[at].accepts += (Accept(rule, "word", back=len(tail)),)
+        self.positions[at].accepts += (Accept(rule, right, back=len(classes)),)
 
     def _led(self, cue: str, body: int, left: str) -> tuple[int, str]:
         """Add positions for `cue`, which end where `body` may begin. All of them slide, since no match has begun there
@@ -360,7 +373,7 @@ class Nfa:
             )
 
 
-_POINT = CharSet(ranges=((ord(","), ord(",")), (ord("-"), ord("-")), (ord("."), ord("."))))
+_POINT = CharSet(ranges=((ord("-"), ord("-")), (ord("."), ord("."))))
 
 
 @lru_cache(maxsize=4096)

@@ -174,6 +174,8 @@ class Scanner:
             return
         if self.automaton.rules[rule].excludes:
             self._excluded.add((start, end))  # the automaton reports it before other matches of the same characters
+            if back:  # but not what it knows only by the text behind, during which they wait
+                self._found = [found for found in self._found if found[:2] != (start, end)]
         else:
             self._add(start, end, rule)
 

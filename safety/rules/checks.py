@@ -127,6 +127,23 @@ def is_dotted(text: str) -> bool:
     return text.count(".") == 3
 
 
+def is_colon_pairs(text: str) -> bool:
+    return all(len(group) == 2 for group in text.split(":"))
+
+
+def has_comma(text: str) -> bool:
+    return "," in text
+
+
+def is_drawn(text: str) -> bool:
+    """Return whether four numbers may be decimals of an SVG path (`3.51.98.32` is 3.51, .98 and .32)."""
+    return is_dotted(text) and all(len(part) <= 2 for part in text.split(".")[1:])
+
+
+def begins_with_zeros(text: str) -> bool:
+    return text.startswith("00")
+
+
 def is_dashed(text: str) -> bool:
     return text.count("-") == 5
 
@@ -170,13 +187,17 @@ def national_phone(text: str) -> bool:
 
 
 def north_american_phone(text: str) -> bool:
-    """Check that the area code begins with 2 to 9. Fictional exchanges (555) are accepted: examples use them."""
-    return digits(text)[-10] in "23456789"
+    """Check that the area code begins with 2 to 9 and that no dash follows a point, as in numbers of clauses
+    (`252.227-7013`). Fictional exchanges (555) are accepted: examples use them."""
+    return digits(text)[-10] in "23456789" and not ("." in text and "-" in text and "(" not in text)
 
 
 def phone_beside_cue(text: str) -> bool:
     groups = [len(group) for group in "".join(c if c.isdigit() else " " for c in text).split()]
-    return 7 <= sum(groups) <= 12 and groups != [3, 2, 4] and not _is_date(text)  # 3-2-4 is a social security number
+    if not 7 <= sum(groups) <= 12 or groups == [3, 2, 4] or _is_date(text):  # 3-2-4 is a social security number
+        return False
+    is_decimal = text.count(".") == 1 and len(groups) == 2 and groups != [3, 4]
+    return not is_decimal and not _is_years(text)
 
 
 def _possible(number: str, region: str | None) -> bool:
@@ -184,6 +205,12 @@ def _possible(number: str, region: str | None) -> bool:
         return phonenumbers.is_possible_number(phonenumbers.parse(number, region))
     except phonenumbers.NumberParseException:
         return False
+
+
+def _is_years(text: str) -> bool:
+    """Return whether `text` is two years, as in `2017-2022`."""
+    years = "".join(c if c.isdigit() else " " for c in text).split()
+    return len(years) == 2 and all(len(year) == 4 and year[:2] in ("19", "20") for year in years)
 
 
 def _is_date(text: str) -> bool:

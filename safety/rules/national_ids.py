@@ -132,9 +132,10 @@ def sg_nric(text: str) -> bool:
 
 
 def tr_identity(text: str) -> bool:
+    """Check Turkey's number. One of only two digits is a bit mask rather than a number that somebody has."""
     number = [int(d) for d in digits(text)]
     tenth = (7 * sum(number[0:9:2]) - sum(number[1:8:2])) % 10
-    return tenth == number[9] and sum(number[:10]) % 10 == number[10]
+    return tenth == number[9] and sum(number[:10]) % 10 == number[10] and len(set(number)) > 2
 
 
 def nl_bsn(text: str) -> bool:

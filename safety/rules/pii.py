@@ -46,11 +46,22 @@ _VERSION_CUES = (
     "\\b(?:Chrom(?:e|ium)|CriOS|Edg(?:e|A|iOS)?|OPR|Opera|Vivaldi|YaBrowser|SamsungBrowser|Electron|Firefox|FxiOS"
     "|Version)/",
 )
+_DECIMAL = "[0-9]{0,3}\\.[0-9]{1,3}"
+_PATH_CUE = f"[0-9](?:[mlhvcsqtaMLHVCSQTA]-?|-){_DECIMAL}(?:[ ,-]{_DECIMAL}){{0,4}}[ ,]"
+"""Numbers of an SVG path, in which a command or a minus follows a digit at once."""
 _MAC_CUE = (
     "(?i)\\b(?:macs?|bssid|hwaddr|hw|ether(?:net)?|link|physical|hardware|address|device|adapter|nic|wi-?fi)"
     "[^0-9\\n]{0,20}"
 )
 _MONTH = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}"
+_DIGIT = "[0-9]"
+_MORE_NUMBERS = tuple(
+    (",", *space, *sign, *[_DIGIT] * whole, "[.]", *[_DIGIT] * 4)
+    for space in ((), ("[ ]",))
+    for sign in ((), ("[+-]",))
+    for whole in (1, 2, 3)
+)
+"""What follows two numbers of a longer list: another with four decimals, which heights have not."""
 _PHONE_TAILS = tuple(mark + word for mark in (" ", "-", ", ") for word in ("office", "fax", "mobile", "cell"))
 
 
@@ -67,7 +78,10 @@ def _phone(nfa: Nfa, rule: int) -> None:
         nfa.add_pattern(checked, pattern, **({"left": "number", "right": "number"} | context))  # type: ignore[arg-type]
 
     add("\\+\\d(?:[ .()/-]{0,2}\\d){7,14}", checks.international_phone)
-    add("00[ .-]?[1-9](?:[ .()-]{0,2}\\d){8,14}", checks.international_phone)
+    dialled = "00[ .-]?[1-9](?:[ .()-]{0,2}\\d){8,14}"
+    add(dialled, checks.international_phone)
+    fraction = nfa.add_rule(Rule("phone", checks.begins_with_zeros, excludes=True))
+    nfa.add_pattern(fraction, dialled, right="number", cue="[^A-Za-z)][.]")
     add("(?:1[ .-]?)?(?:\\([2-9]\\d{2}\\) ?|[2-9]\\d{2}[ .-])\\d{3}[ .-]\\d{4}", checks.north_american_phone)
     add("(?:0[1-9]\\d{0,3}[ /-]|\\(0[1-9]\\d{0,3}\\) ?)\\d{2,7}(?:[ -]\\d{2,4}){0,4}", checks.national_phone)
     weak = "\\(?\\d{2,5}\\)?(?:[ .-]?\\d{2,5}){1,5}"
@@ -92,23 +106,36 @@ def _iban(nfa: Nfa, rule: int) -> None:
     nfa.add_pattern(checked, shape, left="word", right="word")
 
 
+def _fingerprint(nfa: Nfa, groups: int) -> None:
+    """Exclude `groups` pairs of digits that go on as a longer run, such as the fingerprint of a key."""
+    longer = nfa.add_rule(Rule("fingerprint", checks.is_colon_pairs, excludes=True))
+    shape = f"(?i)[0-9a-f]{{2}}(?::[0-9a-f]{{2}}){{{groups - 1}}}"
+    nfa.add_pattern(longer, shape, right="word", cue="(?i)[0-9a-f]{2}:")
+    pair = "[0-9a-fA-F]"
+    nfa.add_pattern(longer, shape, left="word", right="word", behind=(":", pair, pair))
+
+
 def _ip_address(nfa: Nfa, rule: int) -> None:
     octet = "(?:25[0-5]|2[0-4]\\d|1?\\d?\\d)"
     four = f"{octet}(?:\\.{octet}){{3}}"
     version = nfa.add_rule(Rule("ip_address", checks.is_dotted, excludes=True))
     for cue in _VERSION_CUES:
         nfa.add_pattern(version, four, right="number", cue=cue)
+    drawn = nfa.add_rule(Rule("ip_address", checks.is_drawn, excludes=True))
+    nfa.add_pattern(drawn, four, right="number", cue=_PATH_CUE)
     strong = nfa.add_rule(Rule("ip_address", checks.lone_address))
     nfa.add_pattern(strong, four, left="number", right="number")
     cued = nfa.add_rule(Rule("ip_address", checks.ip_address))
     for cue in _ADDRESS_CUES:
         nfa.add_pattern(cued, four, right="number", cue=cue)
+    _fingerprint(nfa, 8)
     six = nfa.add_rule(Rule("ip_address", checks.ipv6_address))
     shape = "(?i)(?:[0-9a-f]{1,4}|:)(?::[0-9a-f]{0,4}){2,8}"
     nfa.add_pattern(six, shape, left="word", right="word")
 
 
 def _mac_address(nfa: Nfa, rule: int) -> None:
+    _fingerprint(nfa, 6)
     colons = "(?i)[0-9a-f]{2}(?::[0-9a-f]{2}){5}"
     named = nfa.add_rule(Rule("mac_address", checks.names_a_device))
     nfa.add_pattern(named, colons, left="word", right="word")
@@ -119,7 +146,11 @@ def _mac_address(nfa: Nfa, rule: int) -> None:
 
 
 def _coordinates(nfa: Nfa, rule: int) -> None:
+    vector = nfa.add_rule(Rule("coordinates", checks.has_comma, excludes=True))
     pair = "[+-]?(?:[1-8]?\\d|90)\\.\\d{4,8},[ ]?[+-]?(?:1[0-7]\\d|[1-9]?\\d|180)\\.\\d{4,8}"
+    nfa.add_pattern(vector, pair, right="number", cue="\\.\\d{4,20},[ ]?")
+    for more in _MORE_NUMBERS:
+        nfa.add_pattern(vector, pair, left="number", right="any", behind=more)
     nfa.add_pattern(rule, pair, left="number", right="number")
 
 

@@ -106,3 +106,68 @@ def test_areas_that_were_never_issued_are_no_numbers_of_anyone(
 ) -> None:
     """Groups from 50 on behind a 9 are taxpayers' (`us_itin`)."""
     assert found(f"So {before}{area}-{group:02d}-{serial:04d}{behind}") == []
+
+
+def released(text: str) -> str:
+    return run(by_character(text), MatchRail("pii", PII, MatchPolicy()))[0]
+
+
+LISTS = [
+    "image_mean = [0.48145466, 0.4578275, 0.40821073]",
+    "[0.7931,0.7931,0.7931]",
+    "0.540302, -0.841471, -0.540302, 0.841471, 0.540302",
+    "[20.0855, 20.0855, 20.0855, 20.0855]",
+]
+NUMBERS = [
+    "Acme Mobile, Inc. 2017-2022",
+    "as defined in clause 252.227-7013 (c)",
+    "use Text::Wrap 98.112902",
+    "exponent bits: 11111111110",
+    "1,234,567,890 or 12,345.67",
+    "M1 2l3.07c4.12 3.1.73.31 16.9-2.3",
+    "c1.2-.07-.003-1.185-2.395 28.8z",
+]
+
+
+@pytest.mark.parametrize("text", [*LISTS, *NUMBERS])
+def test_numbers_of_programs_and_manuals_are_nobodys(text: str) -> None:
+    assert found(text) == []
+    assert released(text) == text
+
+
+@pytest.mark.parametrize("groups", [9, 16, 20, 32])
+def test_a_fingerprint_is_no_address_of_a_device_or_host(groups: int) -> None:
+    drawn = random.Random(groups)
+    text = ":".join(f"{drawn.randrange(256):02X}" for _ in range(groups))
+    assert found(f"SHA {text}") == []
+    assert released(f"'{text}'") == f"'{text}'"
+
+
+@pytest.mark.parametrize("behind", [":Down", ":8080", ": eth0", ":", ":ethernet", ", ff", ""])
+def test_what_follows_a_device_does_not_hide_it(behind: str) -> None:
+    assert found(f"see 00:1B:44:11:3A:B7{behind}") == [("mac_address", "00:1B:44:11:3A:B7")]
+
+
+@pytest.mark.parametrize("behind", [", 520.5", ",12", ", 0.5", " and", ", x"])
+def test_what_follows_a_place_does_not_hide_it(behind: str) -> None:
+    assert found(f"7,48.1371, 11.5754{behind}") == [("coordinates", "48.1371, 11.5754")]
+
+
+@pytest.mark.parametrize(
+    "row", ["17,{},42", "{},42", "17,{}", "[17,{},42]", "2024,{},", '"a",{},0.5', "1;{};2", "7\t{}\t2"]
+)
+@pytest.mark.parametrize(
+    ("label", "value"),
+    [
+        ("credit_card", "4111111111111111"),
+        ("phone", "415-555-0132"),
+        ("us_ssn", "123-45-6789"),
+        ("ip_address", "203.0.113.7"),
+        ("pl_pesel", "44051401359"),
+        ("es_dni", "12345678Z"),
+    ],
+)
+def test_a_column_beside_numbers_is_found(row: str, label: str, value: str) -> None:
+    text = row.format(value)
+    assert found(text) == [(label, value)]
+    assert value not in released(text)
