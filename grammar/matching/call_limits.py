@@ -33,10 +33,10 @@ class CallLimits:
 
 
 def too_costly(bounds: CallLimits, readings: Iterable[Reading]) -> GrammarTooCostly:
+    """Return the error of a call that took more than `bounds` allow."""
     most = f"{bounds.cpu_s:g} s of CPU time"
     if bounds.charges < math.inf:
         most = f"{bounds.charges / 1e6:g} s of work with its rules, or {most},"
-    """Return the error of a call that took more than `bounds` allow."""
     return GrammarTooCostly(
         f"following the grammar takes more than {most} for one token{_where(readings)}; {bounds.advice}"
     )

@@ -79,15 +79,17 @@ class LazyMatcher:
         then is kept; `GrammarLimit` where readings nest too deeply."""
         bounds, lock = self._bounds, self._grammar.lock
         if not lock.acquire(blocking=bounds.wait):
-            raise too_costly(bounds, self._reading())
+            raise too_costly(bounds, ())  # what is read is not asked for: that asks the grammar too
         # The error is made when it is raised: one for all would gather the frames of every call that raised it.
         allowance = Allowance(bounds.cpu_s, WorkExhausted, bounds.pause, bounds.charges, bounds.step, brief=True)
         token = current.set(allowance)
         try:
             return act(*arguments)
         except WorkExhausted:
+            current.set(None)  # what is read may have to be asked for
             raise too_costly(bounds, self._reading()) from None
         except RecursionError:
+            current.set(None)
             raise too_deep(self._reading()) from None
         finally:
             current.reset(token)

@@ -43,6 +43,16 @@ def work_of(matcher: LazyMatcher, charges: float) -> None:
     matcher._bounds = CallLimits(charges=charges)
 
 
+def test_naming_what_is_read_takes_no_work_of_the_call_that_had_too_little() -> None:
+    schema = {"properties": {"a": {"type": "integer"}}, "additionalProperties": {"type": "string"}}
+    matcher = compile_json_schema({"type": "object", **schema}, byte_vocabulary()).matcher()
+    for byte in b'{"n':
+        matcher.accept(byte)
+    work_of(matcher, 0)
+    with pytest.raises(GrammarTooCostly, match="0 s of work with its rules"):
+        matcher.fill_mask(np.zeros(matcher._grammar.vocabulary.row_words, np.int32))
+
+
 def test_too_much_work_names_the_rule_and_leaves_the_matcher_where_it_was() -> None:
     matcher = compile_lark(NESTED, byte_vocabulary()).matcher()
     row = np.zeros(matcher._grammar.vocabulary.row_words, np.int32)
