@@ -9,7 +9,7 @@ Each accepts valid strings only, and nearly all of them. Not covered:
 - `idn-hostname`: besides ASCII, lower-case letters written left to right that normalisation leaves alone, in labels
   of up to 12 characters; no label mixes in `xn--` encodings; nothing that needs a contextual rule.
 - `email`, `idn-email`: local part of up to 64 characters, without escapes where it is quoted; host names as above.
-- `regex`: a plain sub-language (literals, classes, groups one level deep, the usual quantifiers).
+- `regex`: no back references and no names of groups, which nest up to three deep.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from functools import lru_cache
 from sluicegate.grammar.automata import charsets
 from sluicegate.grammar.automata.chardfa import CharDfa
 from sluicegate.grammar.automata.charsets import Ranges
+from sluicegate.grammar.automata.regex_format import regex_format
 from sluicegate.grammar.budget.meter import Budget
 from sluicegate.plugins.errors import UnsupportedGrammar
 
@@ -119,22 +120,6 @@ _URI_TEMPLATE = rf"({_TEMPLATE_LITERAL}|{_PCT}|\{{[+#./;?&]?{_VARSPEC}(,{_VARSPE
 
 _POINTER = r"(/([^~/]|~[01])*)*"
 _UUID = "[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
-_REGEX_CODE = r"x[0-9A-Fa-f]{2}|u[0-9A-Ca-c][0-9A-Fa-f]{3}|[pP]\{(L|Lu|Ll|N|Nd|P)\}"
-_REGEX_ESCAPE = rf"\\([dDwWsSnrtfv.+*?()\[\]{{}}^$|\\/-]|{_REGEX_CODE})"
-_REGEX_LETTERS = r"\u00a1-\u167f\u2010-\u2027\u2030-\u205e\u2070-\u2fff\u3001-\ud7ff\u{10000}-\u{1f9ff}"
-_REGEX_RANGE = r"a-[b-z]|A-[B-Z]|0-[1-9]|1-[2-9]"
-_REGEX_CLASS = rf"\[\^?-?([A-Za-z0-9_ .,:;@#%/+*?()${{}}<>=!'\"{_REGEX_LETTERS}]|{_REGEX_RANGE}|{_REGEX_ESCAPE})+-?\]"
-_REGEX_ATOM = rf"([A-Za-z0-9_ @#%&=:;,<>~!'\"/{_REGEX_LETTERS}-]|{_REGEX_ESCAPE}|\.|{_REGEX_CLASS})"
-_REGEX_COUNTS = "|".join(f"{low},[{low}-9]" for low in range(10))
-_REGEX_TENS = "|".join(f"{low}[0-9],[{low + 1}-9][0-9]|{low}0,{low}[0-9]" for low in range(1, 9))
-_REGEX_COUNT = (
-    rf"\{{([1-9][0-9]{{0,2}},?|0,|{_REGEX_COUNTS}|[0-9],[1-9][0-9]{{1,2}}|{_REGEX_TENS}|[1-9][0-9],[1-9][0-9]{{2}})\}}"
-)
-_REGEX_PIECE = rf"({_REGEX_ATOM}(([*+?]|{_REGEX_COUNT})\??)?|\\b)"
-_REGEX_INNER = rf"{_REGEX_PIECE}+(\|{_REGEX_PIECE}+)*"
-_REGEX_GROUP = rf"(\((\?:)?{_REGEX_INNER}\)(([*+?]|{_REGEX_COUNT})\??)?|\(\?[=!]{_REGEX_INNER}\))"
-_REGEX_BRANCH = rf"(\^?({_REGEX_PIECE}|{_REGEX_GROUP})*\$?)"
-_REGEX = rf"{_REGEX_BRANCH}(\|{_REGEX_BRANCH})*"
 
 
 def _dfa(pattern: str) -> CharDfa:
@@ -208,7 +193,7 @@ _BUILDERS: dict[str, Callable[[], CharDfa]] = {
     "uuid": lambda: _dfa(_UUID),
     "json-pointer": lambda: _dfa(_POINTER),
     "relative-json-pointer": lambda: _dfa(rf"(0|[1-9]\d*)(#|{_POINTER})"),
-    "regex": lambda: _dfa(_REGEX),
+    "regex": regex_format,
 }
 _OLD_NAMES = {"ip-address": "ipv4", "host-name": "hostname", "uriref": "uri-reference"}  # drafts 3 and 5
 

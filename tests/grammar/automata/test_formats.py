@@ -57,7 +57,7 @@ _INVALID = {
     "uuid": ["2eb8aa08-aa98-11ea-b4aa-73b441d1638", "2eb8aa08aa9811eab4aa73b441d16380"],
     "json-pointer": ["a", "/~", "/~2", "#"],
     "relative-json-pointer": ["", "01", "-1", "1a"],
-    "regex": ["(", "[", "*", "a{5,3}", "a{20,10}", "[z-a]", "a**"],
+    "regex": ["(", "[", "*", "a{5,3}", "a{20,10}", "[z-a]", "a**", "((a)", "(a))", "(?a)", "(?=a)*", "a{200,199}"],
 }
 
 
@@ -150,6 +150,12 @@ def test_old_names_mean_the_same_and_unknown_ones_are_refused() -> None:
         r"^\d{1,3}(\.\d{1,3}){3}$",
         "^[éè]+ß日本$",
         "[$<>{}=!]",
+        "((a|b)c)+|[c-f]?",
+        r"^(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.(?!$)|$)){4}$",
+        "(a(b(c){2,}|)?)*",
+        r"(?<=\B)\p{Lo}(?<!a)",
+        "()|(?:)|^$|a{120,200}",
+        "a\n|\t`~",
     ],
 )
 def test_ordinary_expressions_are_of_the_format_regex(text: str) -> None:
