@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Mapping
 
+from sluicegate.gateway.telemetry.blocked_loop import BlockedLoop
 from sluicegate.gateway.telemetry.collectors import Buckets
 
 EVERY_S = 0.1
@@ -15,19 +16,22 @@ KEPT = 600
 
 
 class LoopLag:
-    """Asks to be woken every tenth of a second and notes by how much it was missed."""
+    """Asks to be woken every tenth of a second and notes by how much it was missed. Whoever keeps it from waking at all
+    is named in the log."""
 
     def __init__(self, name: str) -> None:
         self.buckets = Buckets(name, "Seconds by which the event loop woke late.", ("loop",), BOUNDS_S)
         self._recent: deque[float] = deque(maxlen=KEPT)
         self._timer: asyncio.TimerHandle | None = None
+        self._beats = 0
+        self._blocked = BlockedLoop(lambda: self._beats)
 
     def start(self) -> None:
-        loop = asyncio.get_running_loop()
-        due = loop.time() + EVERY_S
-        self._timer = loop.call_at(due, self._woken, loop, due)
+        self._ask(asyncio.get_running_loop())
+        self._blocked.start()
 
     def close(self) -> None:
+        self._blocked.close()
         if self._timer is not None:
             self._timer.cancel()
 
@@ -42,4 +46,9 @@ class LoopLag:
         late = max(0.0, loop.time() - due)
         self._recent.append(late)
         self.buckets.observe(late, "main")
-        self.start()
+        self._beats += 1
+        self._ask(loop)
+
+    def _ask(self, loop: asyncio.AbstractEventLoop) -> None:
+        due = loop.time() + EVERY_S
+        self._timer = loop.call_at(due, self._woken, loop, due)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pytest
 
 from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import Message, Request, ScreenResult, Verdict
+from tests.waiting import until
 
 Act = Callable[[Request], Any]
 BUDGET_S = 0.5
@@ -291,3 +293,17 @@ def test_an_output_rail_that_ends_the_process_is_a_rail_that_failed(
     with TestApp(register, pipeline={"moderate": ["ending"]}) as app:
         reply = app.ask(stream=stream)
         assert (reply.text, reply.finish_reason) == ("", "content_filter"), reply
+
+
+def test_code_that_keeps_the_event_loop_is_named_while_it_does(caplog: pytest.LogCaptureFixture) -> None:
+    """All requests waited for a rail that did not await, and nothing said for which."""
+
+    def waits(request: Request) -> ScreenResult:
+        until(lambda: "the event loop stands still" in caplog.text)
+        return ScreenResult()
+
+    with around(Bad(waits)) as app:
+        assert app.ask("bad, and secret", stream=False).text == "Hello back"
+    [said] = [line for line in caplog.messages if "stands still" in line]
+    assert re.search(r"test_plugins\.py:\d+ waits < test_plugins\.py:\d+ screen < ", said)
+    assert "secret" not in said
