@@ -140,10 +140,6 @@ def is_drawn(text: str) -> bool:
     return is_dotted(text) and all(len(part) <= 2 for part in text.split(".")[1:])
 
 
-def begins_with_zeros(text: str) -> bool:
-    return text.startswith("00")
-
-
 def is_dashed(text: str) -> bool:
     return text.count("-") == 5
 
@@ -174,6 +170,11 @@ def international_phone(text: str) -> bool:
     if text.count(".") == 1 and not any(c in text for c in " -()/"):  # a signed decimal number
         return False
     return _possible(number.replace("+00", "+", 1), None)
+
+
+def dialled_phone(text: str) -> bool:
+    """Check numbers with the prefix 00. Points among other marks are decimals of a drawing (`.003-1.185-2.395`)."""
+    return not ("." in text and any(c in text for c in " -")) and international_phone(text)
 
 
 def national_phone(text: str) -> bool:

@@ -78,10 +78,7 @@ def _phone(nfa: Nfa, rule: int) -> None:
         nfa.add_pattern(checked, pattern, **({"left": "number", "right": "number"} | context))  # type: ignore[arg-type]
 
     add("\\+\\d(?:[ .()/-]{0,2}\\d){7,14}", checks.international_phone)
-    dialled = "00[ .-]?[1-9](?:[ .()-]{0,2}\\d){8,14}"
-    add(dialled, checks.international_phone)
-    fraction = nfa.add_rule(Rule("phone", checks.begins_with_zeros, excludes=True))
-    nfa.add_pattern(fraction, dialled, right="number", cue="[^A-Za-z)][.]")
+    add("00[ .-]?[1-9](?:[ .()-]{0,2}\\d){8,14}", checks.dialled_phone)
     add("(?:1[ .-]?)?(?:\\([2-9]\\d{2}\\) ?|[2-9]\\d{2}[ .-])\\d{3}[ .-]\\d{4}", checks.north_american_phone)
     add("(?:0[1-9]\\d{0,3}[ /-]|\\(0[1-9]\\d{0,3}\\) ?)\\d{2,7}(?:[ -]\\d{2,4}){0,4}", checks.national_phone)
     weak = "\\(?\\d{2,5}\\)?(?:[ .-]?\\d{2,5}){1,5}"
