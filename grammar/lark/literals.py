@@ -38,7 +38,7 @@ def literal(part: GrammarPart) -> Pattern:
     """Return the pattern of a string, an expression or a range of characters."""
     if part.kind == "range":
         low, high = (each.text[1:-1] for each in part.items)
-        if len(_read(low)) != 1 or len(_read(high)) != 1:
+        if len(_read(low)) != 1 or len(_read(high)) != 1 or _read(low) > _read(high):
             raise Unread
         return PatternRE(f"[{low}-{high}]")
     end = max(part.text.rfind('"'), part.text.rfind("/")) + 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, NoReturn
 
 from sluicegate.grammar.lark.extensions.parameters import Misread, ParameterText
@@ -28,6 +28,10 @@ _PIECE = re.compile(
 )
 _VALUES = frozenset({"json", "regex", "llguidance"})
 _HEAD = re.compile(r"[ \t]*(\[[^\n]*\])?[ \t]*(?:\.-?\d+)?[ \t]*:(?!:)")
+_CODE = re.compile(r"\\(?:[^xuU]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|([xuU]))", re.DOTALL)
+_DIGITS = {"x": 2, "u": 4, "U": 8}
+_CHARACTER = re.compile(r'"(?:\\(?:x..|u....|U........|.)|[^\\])"', re.DOTALL)
+_MISCOUNTED = re.compile(r"\{\s*[-+]?\d*\s*(?:,\s*[-+]?\d*\s*)?\}")
 _OWN = re.compile(r"::[ \t]*_(?!\w)")
 _DEEPEST = 10
 """Of grammars in grammars."""
@@ -120,3 +124,35 @@ def counts(text: str) -> tuple[int, int | None]:
     low, comma, high = text.strip("{} \t\r\n").partition(",")
     least = int(low[:9] or 0)
     return least, (int(high.strip()[:9]) if high.strip() else None) if comma else least
+
+
+def refuse_malformed(pieces: Iterable[GrammarPiece], text: str, refuse: Refuse) -> None:
+    """Refuse what Lark would refuse without saying where. Raises `InvalidGrammar`."""
+    solid = [piece for piece in pieces if piece.kind not in ("skip", "line")]
+    for piece in solid:
+        if piece.kind in ("string", "regex"):
+            _check_codes(piece, refuse)
+        if piece.kind == "regex" and "\n" in piece.text and "x" not in piece.text.rpartition("/")[2]:
+            refuse(
+                InvalidGrammar, "an expression reaches over the end of its line; write \\n for a line break", piece.at
+            )
+        if piece.kind == "mark" and piece.text == "{" and _MISCOUNTED.match(text, piece.at):
+            refuse(InvalidGrammar, "a repetition is {n}, {n,}, {,m} or {n,m}, of numbers from 0 on", piece.at)
+    for low, middle, high in zip(solid, solid[1:], solid[2:], strict=False):
+        if middle.kind == "range" and low.kind == high.kind == "string":
+            for end in (low, high):
+                if not _CHARACTER.fullmatch(end.text):
+                    refuse(
+                        InvalidGrammar,
+                        f'a range goes from one character to another, as "a".."z", not {end.text}',
+                        end.at,
+                    )
+            if len(low.text) == len(high.text) == 3 and low.text > high.text:
+                refuse(InvalidGrammar, f"the range {low.text}..{high.text} runs backwards", low.at)
+
+
+def _check_codes(piece: GrammarPiece, refuse: Refuse) -> None:
+    for found in _CODE.finditer(piece.text):
+        if found[1]:
+            what = f"\\{found[1]} takes {_DIGITS[found[1]]} hexadecimal digits"
+            refuse(InvalidGrammar, what, piece.at + found.start())

@@ -9,10 +9,18 @@ from typing import Any, NoReturn
 
 from sluicegate.grammar.lark.definitions import Definition, definitions, solid
 from sluicegate.grammar.lark.extensions.parameters import Parameters, Reference
-from sluicegate.grammar.lark.pieces import GrammarPiece, counts, pieces_of
+from sluicegate.grammar.lark.pieces import GrammarPiece, counts, pieces_of, refuse_malformed
 from sluicegate.plugins.errors import GrammarError, GrammarLimit, InvalidGrammar, UnsupportedGrammar
 
-_NAMED = (r"TerminalDef\('(\w+)'", r"Terminals? \{?'(\w+)'", r"'(\w+)'", r"[Rr]ule (\w+)", r"(\d+\.\.\d+)", r"(\"\")")
+_NAMED = (
+    r"TerminalDef\('(\w+)'",
+    r"Terminals? \{?'(\w+)'",
+    r"not defined: (\w+)",
+    r"'(\w+)'",
+    r"[Rr]ule (\w+)",
+    r"(\d+\.\.\d+)",
+    r"(\"\")",
+)
 MARK = "\uf8ff"
 _NO_TEXT = "_no_text_at_all"
 _AT = re.compile(r"(?:, )?\bat line (\d+) column (\d+)(?: in <string>)?")
@@ -62,6 +70,7 @@ class Source:
         self.parameters = Parameters(set(), {}, {})
         self.composed: dict[str, Composed] = {}
         self.pieces = list(pieces_of(written, self.refuse))
+        refuse_malformed(self.pieces, written, self.refuse)
         self.definitions = definitions(self.pieces, written)
         self.imports = self._imports()
         self._names = self._renamed()
@@ -327,7 +336,7 @@ class Source:
             found = re.search(pattern, self.written, re.MULTILINE)
             if found:
                 return found.start(1)
-        return self.written.find(name)
+        return max(self.written.find(name), 0)
 
     def of_lark(self, error: Exception) -> str:
         """Describe an error of Lark's, with its place in the original grammar."""
