@@ -8,7 +8,7 @@
   `pairs_unseen.txt`, whose pairs were written before the rules of constructions, `pairs_everyday.txt` and
   `pairs_manners.txt`, seven sets written one after the other, each measured before the rules were mended with it, and
   of `pairs_wordings.txt` and `pairs_requests.txt`: sets written before the rules and opened when they were done, and
-  those they were made with
+  those they were made with; of `pairs_free.txt`, on which no rule was made
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ EVERYDAY = PAIRS.with_name("pairs_everyday.txt")
 MANNERS = PAIRS.with_name("pairs_manners.txt")
 WORDINGS = PAIRS.with_name("pairs_wordings.txt")
 REQUESTS = PAIRS.with_name("pairs_requests.txt")
+FREE = PAIRS.with_name("pairs_free.txt")
 DIM = 384
 CALLER = Caller("acme")
 
@@ -105,9 +106,8 @@ def errors(path: Path | None) -> dict[str, Any]:
     """Judge the pairs of `path`, by both guards; without it those beside this file."""
     found = {"words, as by default": judged("words", DECIDED_THRESHOLD, path or PAIRS)}
     found["facts, cosine 0.8"] = judged("facts", 0.8, path or PAIRS)
-    others = {"unseen": UNSEEN, "everyday": EVERYDAY, "manners": MANNERS, "wordings": WORDINGS, "requests": REQUESTS}
-    for name, other in others.items() if path is None else ():
-        found[f"words, {name}"] = judged("words", DECIDED_THRESHOLD, other)
+    for other in (UNSEEN, EVERYDAY, MANNERS, WORDINGS, REQUESTS, FREE) if path is None else ():
+        found[f"words, {other.stem.removeprefix('pairs_')}"] = judged("words", DECIDED_THRESHOLD, other)
     return found
 
 
