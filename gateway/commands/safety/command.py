@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import getpass
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sluicegate.gateway.commands.redteam import rows_of
+from sluicegate.gateway.commands.redteam import RedteamRow, rows_of
 from sluicegate.gateway.commands.tables import table
 from sluicegate.plugins.errors import ConfigurationError
 
@@ -56,14 +58,26 @@ def _tune(parsed: argparse.Namespace) -> int:
     folder = VersionFolder(parsed.folder)
     reports = reports_of(folder, parsed.regressions, parsed.url, parsed.key)
     sets = [replace(row, category=path.name.partition(".")[0]) for path in parsed.data for row in rows_of(path)]
+    base = folder.number()
     propose = refit if parsed.by == "words" else proposal
     found = propose(folder.weights(), parsed.head, reports, sets, parsed.false_alarms, parsed.may_lose)
     print(json.dumps(found.as_json()) if parsed.json else found.as_text())
     if parsed.apply and found.shift:
-        number = _audited(parsed, "safety.tune", lambda: folder.add(found.weights, found.as_json()), head=parsed.head)
+        _check_held(found.shift, sets, by_words=parsed.by == "words")
+        change = functools.partial(folder.add, found.weights, found.as_json(), base)
+        number = _audited(parsed, "safety.tune", change, head=parsed.head)
         if not parsed.json:
             print(f"version {number} is current: {folder.current}; reload the gateway to use it")
     return 0
+
+
+def _check_held(shift: float, sets: Sequence[RedteamRow], *, by_words: bool) -> None:
+    """Raise `ConfigurationError` where no set holds a change back: then reports alone, which anybody may send, would
+    decide."""
+    needed = {"attacks": True, "harmless texts": False}
+    for kind, harmful in needed.items():
+        if (by_words or harmful is (shift < 0)) and not any(row.harmful is harmful for row in sets):
+            raise ConfigurationError(f"--apply needs a set of {kind} in DATA, which the change must not make worse")
 
 
 def _versions(parsed: argparse.Namespace) -> int:

@@ -1,11 +1,16 @@
-"""Keep reports and tuned weights in a folder: each version a file, and `current.npz` the one in use."""
+"""Keep reports and tuned weights in a folder: each version a file, and `current.npz` the one in use.
+
+Every file is replaced at once, and `current.npz` says by its content which version it is: a command that is killed
+leaves the state before or after it. Two commands at once wait for each other.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
-import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +27,7 @@ SHIPPED = 0
 
 
 class VersionFolder:
-    """Made on first use. Not for two writers at once."""
+    """Made on first use. Writers hold `locked`."""
 
     def __init__(self, path: Path) -> None:
         """Make the folder. Raises `ConfigurationError` where there is a file in its place."""
@@ -37,42 +42,84 @@ class VersionFolder:
     def weights(self) -> Path:
         return self.current if self.current.exists() else WEIGHTS
 
-    def number(self) -> int:
-        mark = self.path / "current"
-        return int(mark.read_text()) if mark.exists() else SHIPPED
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Wait until no other command changes the folder."""
+        with (self.path / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
-    def add(self, weights: Classifier, facts: Mapping[str, Any]) -> int:
-        """Write a version behind all others, and use it; returns its number."""
-        number = 1 + max((int(one["version"]) for one in self.listing()), default=SHIPPED)
-        weights.save(self.path / f"{number:04}.npz")
-        before = {"version": number, "before": self.number()}
-        (self.path / f"{number:04}.json").write_text(json.dumps({**facts, **before}, indent=1) + "\n")
-        self._use(number)
-        return number
+    def number(self) -> int:
+        """Return the version that `current.npz` holds; the shipped one where it holds none."""
+        if not self.current.exists():
+            return SHIPPED
+        content = self.current.read_bytes()
+        held = (number for number in reversed(self._numbers()) if self._weights_of(number).read_bytes() == content)
+        return next(held, SHIPPED)
+
+    def add(self, weights: Classifier, facts: Mapping[str, Any], base: int) -> int:
+        """Write a version behind all others, and use it; returns its number. `base`: the version that it was made from.
+        Raises `ConfigurationError` if that is no longer the current one."""
+        with self.locked():
+            if self.number() != base:
+                raise ConfigurationError(
+                    f"{self.path}: version {self.number()} became current while this proposal was made from version "
+                    f"{base}; run the command again"
+                )
+            number = 1 + max(self._numbers(), default=SHIPPED)
+            fresh = self.path / "new.npz"
+            weights.save(fresh)
+            os.replace(fresh, self._weights_of(number))
+            self._write(f"{number:04}.json", json.dumps({**facts, "version": number, "before": base}, indent=1) + "\n")
+            self._use(number)
+            return number
 
     def back(self) -> int:
         """Use the version that the current one was made from; returns its number. Raises `ConfigurationError`."""
-        at = self.number()
-        if at == SHIPPED:
-            raise ConfigurationError(f"{self.path}: the shipped weights are in use, and there is nothing before them")
-        before = int(json.loads((self.path / f"{at:04}.json").read_text())["before"])
-        self._use(before)
-        return before
+        with self.locked():
+            at = self.number()
+            if at == SHIPPED:
+                raise ConfigurationError(
+                    f"{self.path}: the shipped weights are in use, and there is nothing before them"
+                )
+            before = int(self._facts(at)["before"])
+            self._use(before)
+            return before
 
     def listing(self) -> list[dict[str, Any]]:
-        found = [json.loads(path.read_text()) for path in sorted(self.path.glob("[0-9]*.json"))]
-        return [{**one, "current": one["version"] == self.number()} for one in found]
+        at = self.number()
+        return [{**self._facts(number), "current": number == at} for number in self._numbers()]
+
+    def _numbers(self) -> list[int]:
+        """Return the versions that are complete: facts are written last."""
+        return sorted(int(path.stem) for path in self.path.glob("[0-9]*.json") if path.with_suffix(".npz").exists())
+
+    def _weights_of(self, number: int) -> Path:
+        return WEIGHTS if number == SHIPPED else self.path / f"{number:04}.npz"
+
+    def _facts(self, number: int) -> dict[str, Any]:
+        path = self.path / f"{number:04}.json"
+        try:
+            found: dict[str, Any] = json.loads(path.read_text())
+            return {**found, "version": number, "before": int(found["before"]), "head": found["head"]}
+        except (ValueError, KeyError, TypeError) as error:
+            raise ConfigurationError(f"{path} is damaged; delete it and {path.with_suffix('.npz')}") from error
 
     def _use(self, number: int) -> None:
         """Put a version in place at once: a gateway that reloads meanwhile reads one or the other, whole."""
-        source = WEIGHTS if number == SHIPPED else self.path / f"{number:04}.npz"
+        source = self._weights_of(number)
         load(source)  # never one that cannot be read
         fresh = self.path / "current.new"
-        shutil.copyfile(source, fresh)
+        fresh.write_bytes(source.read_bytes())
         os.replace(fresh, self.current)
-        mark = self.path / "current.mark"
-        mark.write_text(str(number))
-        os.replace(mark, self.path / "current")
+
+    def keep_reports(self, lines: Iterable[str]) -> None:
+        self._write(self.reports.name, "".join(f"{line}\n" for line in lines))
+
+    def _write(self, name: str, text: str) -> None:
+        fresh = self.path / f"{name}.new"
+        fresh.write_text(text)
+        os.replace(fresh, self.path / name)
 
 
 def reports_of(folder: VersionFolder, file: Path | None, url: str, key: str) -> list[RedteamRow]:
@@ -97,10 +144,9 @@ def _fetch(folder: VersionFolder, url: str, key: str) -> None:
         raise ConfigurationError(f"no reports can be had from {url}: {reason(error)}") from error
     if lines is None:
         raise ConfigurationError(f"{url} answered {words_of(answer)}; a key with the scope `review` may read reports")
-    before = folder.reports.read_text().splitlines() if folder.reports.exists() else []
-    fresh = folder.path / "regressions.new"
-    fresh.write_text("".join(f"{line}\n" for line in dict.fromkeys([*before, *lines])))
-    os.replace(fresh, folder.reports)
+    with folder.locked():
+        before = folder.reports.read_text().splitlines() if folder.reports.exists() else []
+        folder.keep_reports(dict.fromkeys([*before, *lines]))
 
 
 def _row(one: Mapping[str, Any]) -> str:
