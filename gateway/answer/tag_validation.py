@@ -152,7 +152,7 @@ class _Reading:
             return set()
         end = at + size - begin
         self._spend(end - at)
-        wrong = self.judge(part["json_schema"], value)
+        wrong = self.judge(part["json_schema"], value) or _holds(value, part.get("excludes", ()))
         if wrong is not None:
             self.complaints.append((at, wrong))
         return {end} if wrong is None else set()
@@ -276,6 +276,18 @@ class _Reading:
                 self.complaints.append((at, f"the text holds {text!r}"))
                 return False
         return True
+
+
+def _holds(value: Any, texts: Iterable[str]) -> str | None:
+    """Return what is wrong where a string or a name of `value` holds one of `texts`."""
+    pending = [value] if texts else []
+    while pending:
+        each = pending.pop()
+        found = next((text for text in texts if isinstance(each, str) and text in each), None)
+        if found is not None:
+            return f"a string holds {found!r}"
+        pending += [*each, *each.values()] if isinstance(each, dict) else each if isinstance(each, list) else ()
+    return None
 
 
 def _heads(part: Mapping[str, Any]) -> tuple[str, ...]:

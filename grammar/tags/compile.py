@@ -20,6 +20,7 @@ from sluicegate.grammar.reading.reading import Reading
 from sluicegate.grammar.schema.strings import plain_strings
 from sluicegate.grammar.tags import nodes as formats
 from sluicegate.grammar.tags.build import END, Builder
+from sluicegate.grammar.tags.exclusions import WRAPPED, without_texts
 from sluicegate.grammar.tags.formats import read_structural_tag
 from sluicegate.grammar.tags.nodes import Format
 from sluicegate.grammar.tags.steps import restarts
@@ -102,7 +103,8 @@ def _regions(nodes: list[Format], options: GrammarOptions) -> tuple[dict[Format,
             continue
         try:
             if isinstance(part, formats.SchemaFormat):
-                values, root, said = satisfiable_values(part.schema, _options_of(part, options))
+                schema = without_texts(part.schema, part.excludes)
+                values, root, said = satisfiable_values(schema, _options_of(part, options))
                 regions[node] = (values, root)
                 notes.extend(said)
             elif isinstance(part, formats.RawFormat):
@@ -115,7 +117,8 @@ def _regions(nodes: list[Format], options: GrammarOptions) -> tuple[dict[Format,
                 parser = parser_of(part.text, in_string=part is not node)
                 regions[node] = lambda follow, parser=parser: parser(follow)()
         except GrammarError as error:
-            raise type(error)(error.reason, pointer=part.pointer + error.pointer) from error
+            within_part = error.pointer.removeprefix(WRAPPED) if getattr(part, "excludes", ()) else error.pointer
+            raise type(error)(error.reason, pointer=part.pointer + within_part) from error
     return regions, notes
 
 

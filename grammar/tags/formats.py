@@ -80,16 +80,14 @@ def _json(fields: Fields, at: str) -> Format:
     any_order = _flag(fields, "any_order", at, False)
     blanks = _count(fields, "max_whitespace_cnt", at)
     style = fields.get("style", "json")
-    if fields.get("excludes"):
-        raise UnsupportedGrammar(
-            "excludes is not supported in a json_schema: use `pattern` in the schema, or the option blocklist_patterns",
-            pointer=f"{at}/excludes",
-        )
+    excludes = _literals(fields, "excludes", at)
     if style == "json":
-        return SchemaFormat(found.schema, found.pointer, any_order, blanks)
-    for name in ("any_order", "max_whitespace_cnt"):
+        return SchemaFormat(found.schema, found.pointer, any_order, blanks, excludes)
+    for name in ("any_order", "max_whitespace_cnt", "excludes"):
         if fields.get(name):
-            raise UnsupportedGrammar(f"{name} has no effect on style {style!r}; leave it out", pointer=f"{at}/{name}")
+            raise UnsupportedGrammar(
+                f"{name} is not supported with style {style!r}; leave it out", pointer=f"{at}/{name}"
+            )
     return styled(found.schema, str(style), at)
 
 

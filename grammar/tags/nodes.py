@@ -22,6 +22,8 @@ class SchemaFormat:
     any_order: bool = False
     blanks: int | None = None
     """Most blanks between two lexemes; None: as the options say."""
+    excludes: tuple[str, ...] = ()
+    """Texts that no string and no name may hold."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

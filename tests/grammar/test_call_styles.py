@@ -107,6 +107,19 @@ FORMATS: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
         ["<abc>"],
         ["<abc"],
     ),
+    "texts kept out of strings and names": (
+        {
+            "type": "json_schema",
+            "json_schema": {
+                "properties": {"a": {"$ref": "#/$defs/b"}, "c": True, "d|": True},
+                "unevaluatedProperties": False,
+                "$defs": {"b": {"type": ["string", "object"]}},
+            },
+            "excludes": ["d|", "<x>"],
+        },
+        ['{"a":"<x"}', '{"a":{"d":["|"]},"c":["d","<X>"]}', '["d\u007d"]'],
+        ['{"a":"-<x>"}', '{"c":[{"d|":1}]}', '{"d|":1}', '{"e":1}', '{"c":[["d\\u007c"]]}', '"<x>"'],
+    ),
     "few blanks": (
         {"type": "json_schema", "json_schema": PAIR, "max_whitespace_cnt": 2},
         ['{"a":1,"b":"x"}', '{ \n"a":  1,"b":"x"}'],
@@ -291,9 +304,14 @@ def test_optional_arguments_come_in_the_order_of_the_schema_and_of_each_kind() -
         ({"type": "any_text", "max_tokens": 5}, UnsupportedGrammar, "use max_chars (at '/format/max_tokens')"),
         ({"type": "any_text", "max_chars": -1}, InvalidGrammar, "/format/max_chars"),
         (
-            {"type": "json_schema", "json_schema": PAIR, "excludes": ["x"]},
+            {"type": "json_schema", "json_schema": PAIR, "excludes": ["x"], "style": "qwen_xml"},
             UnsupportedGrammar,
-            "blocklist_patterns (at '/format/excludes')",
+            "excludes is not supported with style 'qwen_xml'",
+        ),
+        (
+            {"type": "json_schema", "json_schema": {"properties": {"a": {"type": "x"}}}, "excludes": ["x"]},
+            InvalidGrammar,
+            "(at '/format/json_schema/properties/a",
         ),
         (
             {"type": "json_schema", "json_schema": PAIR, "style": "toml"},
