@@ -26,6 +26,14 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 _DEFINES = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*\s*::=")
 _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _TOKEN = re.compile(r"<\[[^\]\n]*\]>|<[^<>\s\"]+>")
+_MACROS = {
+    "TagDispatch": "use a structural tag",
+    "Token": "write <[5]> or <name>",
+    "ExcludeToken": "write !<[5]>* or !<name>*",
+    "Regex": "write it with [a-z], groups and repetitions, or use a structural tag of the type regex",
+    "Substring": 'write a grammar in Lark\'s notation, with %regex {"substring_chunks": [...]}',
+}
+"""What XGrammar reads besides, and what to write."""
 _SIMPLE = {"n": 10, "r": 13, "t": 9, "b": 8, "f": 12, "v": 11, "a": 7, "0": 0}
 _HEX = {"x": 2, "u": 4, "U": 8}
 _DEEPEST = 100
@@ -138,8 +146,8 @@ class _GbnfReader(Cursor):
         if self.peek() in "<!":
             return self.token(at)
         ref = RuleRef(self.name(), at)
-        if ref.name in ("TagDispatch", "Token", "ExcludeToken") and self.peek_is("("):
-            self.unsupported(f"{ref.name}(...); use a structural tag", at)
+        if ref.name in _MACROS and self.peek_is("("):
+            self.unsupported(f"{ref.name}(...); {_MACROS[ref.name]}", at)
         self.refs.append(ref)
         return ref
 
@@ -188,7 +196,7 @@ class _GbnfReader(Cursor):
             self.position += 1
 
     def counts(self) -> tuple[int, int | None]:
-        found = re.compile(r"\{\s*(\d+)\s*(?:(,)\s*(\d*)\s*)?\}").match(self.text, self.position)
+        found = re.compile(r"\{\s*(\d+)\s*(?:(,)\s*(?:-1|(\d*))\s*)?\}").match(self.text, self.position)
         if found is None:
             self.invalid("a repetition is {n}, {n,} or {n,m}")
         low = int(found[1][:9])
