@@ -86,7 +86,9 @@ def begun(call: Callable[[], Awaitable[T]]) -> T | Unfinished[T]:
         work = call()
     except BaseException as error:
         return Unfinished(partial(_raise, error))
-    return at_once(work) if isinstance(work, Coroutine) else Unfinished(lambda: work)
+    if type(work) is CoroutineType or isinstance(work, Coroutine):
+        return at_once(work)
+    return Unfinished(lambda: work)
 
 
 def at_once(work: Coroutine[Any, Any, T]) -> T | Unfinished[T]:

@@ -27,7 +27,7 @@ from sluicegate.plugins import (
 log = logging.getLogger("sluicegate.pipeline")
 T = TypeVar("T")
 FINISH_REASONS = get_args(FinishReason)
-TURN_S = 0.005
+TURN_S = 0.02
 """Seconds after which pieces that are there at once wait for the other requests."""
 NEEDED = ("begin", "cancel", "__aiter__")
 

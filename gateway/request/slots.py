@@ -80,8 +80,10 @@ _USES = {
 async def admit(exchange: Exchange) -> None:
     for name, stage in exchange.stages.admit:
         with TimedStage(exchange, "admit", name) as note:
-            caller = await answered(stage, partial(stage.admit, exchange.request, exchange.caller), "admit()")
-            if not is_ours(stage):
+            if is_ours(stage):
+                caller = await stage.admit(exchange.request, exchange.caller)
+            else:
+                caller = await answered(stage, partial(stage.admit, exchange.request, exchange.caller), "admit()")
                 _check_caller(caller)
             note.outcome = caller.key_id or caller.tenant
             exchange.caller = caller
@@ -343,22 +345,25 @@ async def moderate(exchange: Exchange) -> AsyncGenerator[Delta, None]:
     moderation = Moderation(rails, request, caller, limits, lead)
     exchange.moderation = moderation
     judging = Judging(rails, request, caller, limits, lead) if moderation.is_judged else None
-    started = time.perf_counter()
+    started, some_ended = time.perf_counter(), False
     pieces = aiter(pieces_of(exchange))
     try:
         async for whole in pieces:
             for piece in parts_of(whole):
                 for delta in moderation.feed(piece) if judging is None else await _judged(judging, moderation, piece):
-                    # Dialects have no word for it: it would look like a whole answer.
-                    if delta.finish_reason == "error":
-                        raise GenerationFailed("the model's generation ended in an error before the answer was whole")
+                    if delta.finish_reason is not None:
+                        some_ended = True
+                        # Dialects have no word for it: it would look like a whole answer.
+                        if delta.finish_reason == "error":
+                            message = "the model's generation ended in an error before the answer was whole"
+                            raise GenerationFailed(message)
                     exchange.released()
                     yield delta
                 if piece is not whole:
                     await asyncio.sleep(0)  # other requests go on in between
             if judging is not None and judging.failure is not None:
                 raise judging.failure
-            if moderation.finished:
+            if some_ended and moderation.finished:
                 break
         for verdict in await judging.finish() if judging is not None else ():
             moderation.apply_verdict(verdict)

@@ -79,7 +79,7 @@ class LiveRequests:
         self._sink.hand_in(self._finished(exchange))
 
     def _finished(self, exchange: Exchange) -> FinishedRequest:
-        entry, safety, request = exchange.entry, exchange.safety, exchange.request
+        entry, safety, request, usage = exchange.entry, exchange.safety, exchange.request, exchange.usage
         duration_s = time.perf_counter() - entry.started_at
         first = exchange.delivery.first_at
         return FinishedRequest(
@@ -92,7 +92,7 @@ class LiveRequests:
             model=exchange.model.name if exchange.model else exchange.elsewhere,
             version=exchange.model.version if exchange.model else "",
             decisions=tuple(exchange.decisions),
-            usage=exchange.usage,
+            usage=usage,
             finish_reasons=tuple([answer.finish_reason for answer in exchange.answers]),
             first_s=None if first is None else first - entry.started_at,
             error=exchange.error,
@@ -109,11 +109,11 @@ class LiveRequests:
             not_enforced=tuple(safety.unenforced),
             tool=exchange.tool,
             review=exchange.review["id"] if exchange.review else None,
-            particulars=self._particulars(exchange),
+            particulars=self._particulars(exchange, usage),
         )
 
-    def _particulars(self, exchange: Exchange) -> RequestAttributes:
-        request, usage, gaps_s = exchange.request, exchange.usage, exchange.delivery.gaps_s
+    def _particulars(self, exchange: Exchange, usage: Usage) -> RequestAttributes:
+        request, gaps_s = exchange.request, exchange.delivery.gaps_s
         later = usage.completion_tokens - 1
         return RequestAttributes(
             route=exchange.entry.route,
