@@ -20,8 +20,11 @@ def _by_char(chars_by_target: dict[str, str]) -> dict[str, str]:
     return {char: target for target, chars in chars_by_target.items() for char in chars}
 
 
-_PAIRS = pairs()
-_GENERATED = _by_char(uts39.LETTERS) | _by_char(uts39.MARKS)
+EITHER = {"ɩ": "il", "ⲓ": "il", "ꓲ": "il", "𐊊": "il", "𐌉": "il", "ʋ": "uv", "ᶌ": "vy"}
+"""Letters whose shape is one letter's, by hand, and another's in UTS #39."""
+_PAIRS = {char: letter for char, letter in pairs().items() if char not in EITHER}
+_GENERATED = {char: to for char, to in _by_char(uts39.LETTERS).items() if char.lower() not in EITHER}
+_GENERATED |= _by_char(uts39.MARKS)
 LIGATURES = _by_char(uts39.LIGATURES)
 """Single letters that look like two."""
 
@@ -33,7 +36,7 @@ _BY_HAND = {
 }  # fmt: skip
 
 _ALSO = {char.casefold(): target.lower() for char, target in _by_char(uts39.ALSO).items() if char.lower() not in _PAIRS}
-AMBIGUOUS = _BY_HAND | {char: target + _BY_HAND.get(char, "") for char, target in _ALSO.items()}
+AMBIGUOUS = _BY_HAND | EITHER | {char: target + _BY_HAND.get(char, "") for char, target in _ALSO.items()}
 """For a folded letter, the letters of a phrase that it may stand for, besides itself."""
 
 LEET = {

@@ -12,7 +12,7 @@ from sluicegate.plugins import Message, Request
 from sluicegate.safety import MatchPolicy, MatchRail, MatchScreen, compile_phrases, find_all
 from sluicegate.safety.matching import uts39
 from sluicegate.safety.matching.confusable_letters import BY_LETTER, pairs
-from sluicegate.safety.matching.confusables import look_alike
+from sluicegate.safety.matching.confusables import EITHER, look_alike
 from sluicegate.safety.matching.symbols import narrow, wide
 from tests.safety.driving import CALLER, cuts, cuttings, run
 
@@ -135,3 +135,11 @@ def test_letters_that_look_like_two_are_two(written: str, plain: str) -> None:
 def test_look_alikes_take_nothing_away_from_ordinary_words(text: str) -> None:
     """`rn` is no m, a Russian flat 5б no number 56, and a word of another script no word of Latin letters."""
     assert find_all(compile_phrases(["modem", "said", "56", "3x4", "lo"], evasions=False), text) == []
+
+
+@pytest.mark.parametrize(("letter", "read"), [(char, each) for char, both in EITHER.items() for each in both])
+def test_a_letter_that_looks_like_two_hides_neither(letter: str, read: str) -> None:
+    """`\u0196` is Iota's capital and is drawn as an l; UTS #39 and the hand-written table name one letter each."""
+    rail = compile_phrases([f"zo{read}mebk"])
+    for char in {letter, letter.upper()}:
+        assert find_all(rail, f"It is zo{char}mebk here.")
