@@ -112,7 +112,7 @@ def _read_lark(text: str, options: GrammarOptions, spell: Spelling, tokens: Toke
     for name in sorted(empty):
         rules += [Production(_perhaps(name), way) for way in (((True, name),), ())[name not in lexemes :]]
     if source.parameters:
-        rules = expanded(rules, source.parameters, "start")
+        rules = expanded(rules, source.parameters, "start", source.too_much)
     grammar = Grammar(rules, lexemes, frozenset(ignored) & lexemes.keys(), "start", regions_of(source, options))
     if not source.grammars:
         return grammar
@@ -173,7 +173,7 @@ def _loaded(text: str) -> tuple[Source, LoadedGrammar]:
 
 
 def _plain(source: Source) -> LoadedGrammar:
-    return read_plain(source.text, lambda name, reason: source.refuse(GrammarLimit, reason, source.find(name)))
+    return read_plain(source.text, source.too_much)
 
 
 def by_lark(source: Source) -> LoadedGrammar:

@@ -328,6 +328,10 @@ class Source:
     def refuse(self, kind: type[GrammarError], reason: str, at: int) -> NoReturn:
         raise kind(self.placed(reason, at))
 
+    def too_much(self, name: str, reason: str) -> NoReturn:
+        """Raise `GrammarLimit` for a rule or terminal."""
+        self.refuse(GrammarLimit, reason, self.find(name))
+
     def find(self, name: str) -> int:
         """Return where `name` is defined, else where it is first written."""
         name = next((old for old, new in self._names.items() if new == name), name)

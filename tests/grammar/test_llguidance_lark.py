@@ -204,7 +204,7 @@ def _cuts_without(pattern: str, text: str) -> bool:
         ("start: a::1\na::_: /x/ %if maybe(3)", InvalidGrammar, "line 2, column 15: unknown condition 'maybe'"),
         ("start: a::more(1)\na::_: /x/", InvalidGrammar, "line 1, column 11: a parameter stands after ::, one of"),
         ("start: a::99999999999999999999\na::_: /x/", InvalidGrammar, "line 1, column 11: the number needs more"),
-        ('start: a::0\na::_: "x" a::incr(_)', GrammarLimit, "more than 20000 values; count fewer things"),
+        ('start: a::0\na::_: "x" a::incr(_)', GrammarLimit, "line 2, column 1: parameters take more than 20000"),
         ("start: A\nA: a::0\na::_: /x/", InvalidGrammar, "line 2, column 4: parameters can stand in rules only"),
     ],
 )

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import operator
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.parsing.rules import Production, Symbol
-from sluicegate.plugins.errors import GrammarLimit
 
 MOST_RULES = 20_000
 """Rules for numbers, of all parametric rules together."""
@@ -219,8 +219,10 @@ class ParameterText:
         return low, high
 
 
-def expanded(rules: Iterable[Production], parameters: Parameters, start: str) -> list[Production]:
-    """Return rules without parameters. Raises `GrammarLimit` where there are too many numbers."""
+def expanded(
+    rules: Iterable[Production], parameters: Parameters, start: str, too_many: Callable[[str, str], NoReturn]
+) -> list[Production]:
+    """Return rules without parameters. `too_many`: raises for a rule that takes too many numbers, with the reason."""
     ways: dict[str, list[Production]] = {}
     for rule in rules:
         ways.setdefault(rule.origin, []).append(rule)
@@ -247,10 +249,8 @@ def expanded(rules: Iterable[Production], parameters: Parameters, start: str) ->
                     pending.append(after)
             found.append(Production(_named(name, number), tuple(symbols)))
         if len(seen) > MOST_RULES:
-            raise GrammarLimit(
-                f"the parameters of the grammar's rules take more than {MOST_RULES} values; count fewer things at "
-                "once, or less far"
-            )
+            most, _ = Counter(rule for rule, number in seen if number >= 0).most_common(1)[0]
+            too_many(most, f"parameters take more than {MOST_RULES} values; count fewer things at once, or less far")
     return found
 
 
