@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from lark.load_grammar import load_grammar
 
-from sluicegate.grammar.automata import string_body, utf8
+from sluicegate.grammar.automata import ByteDfa, string_body, utf8
 from sluicegate.grammar.automata.byte_level.json_strings import Spelling
 from sluicegate.grammar.blocked.watch import Screens
 from sluicegate.grammar.budget.interrupt import interrupted
@@ -113,7 +113,10 @@ def _read_lark(text: str, options: GrammarOptions, spell: Spelling, tokens: Toke
         rules += [Production(_perhaps(name), way) for way in (((True, name),), ())[name not in lexemes :]]
     if source.parameters:
         rules = expanded(rules, source.parameters, "start", source.too_much)
-    grammar = Grammar(rules, lexemes, frozenset(ignored) & lexemes.keys(), "start", regions_of(source, options))
+    skipped = frozenset(ignored) & lexemes.keys()
+    for name in skipped.difference([name for rule in rules for is_terminal, name in rule.expansion if is_terminal]):
+        lexemes[name] = _in_a_row(lexemes[name])
+    grammar = Grammar(rules, lexemes, skipped, "start", regions_of(source, options))
     if not source.grammars:
         return grammar
     inner = {name: _nested(source, *found, options, spell, tokens) for name, found in source.grammars.items()}
@@ -144,6 +147,12 @@ def _nested(
     if not any(rule.origin == inner.start for rule in inner.rules):
         source.refuse(InvalidGrammar, "the grammar of this %lark has no rule `start`", at)
     return inner
+
+
+def _in_a_row(ignored: DfaLexeme) -> DfaLexeme:
+    """Return the lexeme of any number of ignored texts: one that reads a long blank at once instead of bit by bit."""
+    repeated = ignored.dfa.repeated() if isinstance(ignored.dfa, ByteDfa) else ignored.dfa
+    return ignored if repeated is ignored.dfa else DfaLexeme(repeated, general=True)
 
 
 def _symbol(is_terminal: bool, name: str, empty: set[str]) -> Symbol:

@@ -37,6 +37,8 @@ _LONGEST_REPEAT = 50
 """Longer ones Lark cuts into rules."""
 _MOST_SYMBOLS = 100_000
 """Of the alternatives of one rule, written out."""
+_SINGLE = frozenset({"name", "string", "regex", "range"})
+"""Kinds of parts that are one symbol."""
 Way = tuple[Symbol, ...]
 
 
@@ -58,19 +60,22 @@ class _SourceTokens:
     """The tokens of a grammar. A line break before `|` is skipped."""
 
     def __init__(self, text: str) -> None:
-        self._tokens: list[tuple[str, str]] = [("line", "\n")]
+        tokens: list[tuple[str, str]] = [("line", "\n")]
         at = 0
-        while at < len(text):
-            found = _TOKEN.match(text, at)
-            if found is None:
+        for found in _TOKEN.finditer(text):
+            if found.start() != at:
                 raise Unread
-            at = found.end()
-            kind = str(found.lastgroup)
-            if self._tokens[-1][0] == "line" and (kind == "line" or found[0] == "|"):
-                self._tokens.pop()
-            if kind != "skip":
-                self._tokens.append((kind, found[0]))
-        self._tokens.append(("line", "\n"))
+            kind, at = str(found.lastgroup), found.end()
+            if kind == "skip":
+                continue
+            token = found[0]
+            if tokens[-1][0] == "line" and (kind == "line" or token == "|"):
+                tokens.pop()
+            tokens.append((kind, token))
+        if at < len(text):
+            raise Unread
+        tokens.append(("line", "\n"))
+        self._tokens = tokens
         self._move(1)
 
     def _move(self, at: int) -> None:
@@ -242,7 +247,7 @@ class _Loader:
         self._named: dict[tuple[type, str, frozenset[str]], str] = {}
         self._rules: list[Production] = []
         self._repeats: dict[tuple[Way, ...], str] = {}
-        self._literals: dict[GrammarPart, str] = {}
+        self._symbols: dict[str, Symbol] = {}
         self._unnamed = 0
 
     def loaded(self) -> LoadedGrammar:
@@ -301,43 +306,67 @@ class _Loader:
             self._too_long(name, error.reason)
 
     def _literal(self, part: GrammarPart) -> Symbol:
-        name = self._literals.get(part)
+        pattern = literal(part)
+        key = _key(pattern)
+        name = self._named.get(key)
         if name is None:
-            pattern = literal(part)
-            name = self._named.get(_key(pattern))
+            name = name_of(pattern, self._patterns)
             if name is None:
-                name = name_of(pattern, self._patterns)
-                if name is None:
-                    name = f"__ANON_{self._unnamed}"
-                    self._unnamed += 1
-                self._patterns[name] = pattern
-                self._named[_key(pattern)] = name
-            self._literals[part] = name
+                name = f"__ANON_{self._unnamed}"
+                self._unnamed += 1
+            self._patterns[name] = pattern
+            self._named[key] = name
         return True, name
 
     # --- rules --------------------------------------------------------------------------------------------------------
 
     def _ways(self, part: GrammarPart, rule: str) -> list[Way]:
         """Return the alternatives of `part` of the body of `rule`; the same one may stand there twice."""
+        kind = part.kind
+        if kind in _SINGLE:
+            return [(self._symbol(part),)]
         tick()
-        if part.kind == "name":
-            is_terminal = part.text.isupper()
-            if part.text not in (self._statements.terminals if is_terminal else self._statements.rules):
-                raise Unread
-            return [((is_terminal, part.text),)]
-        if part.kind in ("string", "regex", "range"):
-            return [(self._literal(part),)]
-        if part.kind == "either":
+        if kind == "either":
             return [way for item in part.items for way in self._ways(item, rule)]
-        if part.kind == "row":
-            return _joined([self._ways(item, rule) for item in part.items])
+        if kind == "row":
+            return self._row(part, rule)
         inner = list(dict.fromkeys(self._ways(part.items[0], rule)))
-        if part.kind == "maybe" or (part.low, part.high) == (0, 1):
+        if kind == "maybe" or (part.low, part.high) == (0, 1):
             return [*inner, ()]
         if part.high is None:
             repeated: list[Way] = [((False, self._repeat(inner, rule)),)]
             return [*repeated, ()] if part.low == 0 else repeated
         return [way for count in range(part.low, part.high + 1) for way in _joined([inner] * count)]
+
+    def _row(self, part: GrammarPart, rule: str) -> list[Way]:
+        parts: list[list[Way]] = []
+        run: list[Symbol] = []  # what stands side by side in one way is put together first
+        for item in part.items:
+            if item.kind in _SINGLE:
+                run.append(self._symbol(item))
+                continue
+            if run:
+                parts.append([tuple(run)])
+                run = []
+            parts.append(self._ways(item, rule))
+        if run:
+            parts.append([tuple(run)])
+        return parts[0] if len(parts) == 1 and len(part.items) < _MOST_SYMBOLS else _joined(parts)
+
+    def _symbol(self, part: GrammarPart) -> Symbol:
+        known = self._symbols.get(part.text)
+        if known is not None and part.text:
+            return known
+        if part.kind == "name":
+            is_terminal = part.text.isupper()
+            if part.text not in (self._statements.terminals if is_terminal else self._statements.rules):
+                raise Unread
+            found = is_terminal, part.text
+        else:
+            found = self._literal(part)
+        if part.text:  # with its quotes or slashes; a range has none
+            self._symbols[part.text] = found
+        return found
 
     def _repeat(self, inner: list[Way], rule: str) -> str:
         """Return the name of the rule for one or more of `inner`."""

@@ -7,8 +7,9 @@ import numpy as np
 
 from sluicegate.plugins.compiled.kernels import kernel
 
-_MOST_STATES = 50
-"""Most states of a lexeme, and pairs of its states, that `closed_of` examines."""
+_MOST_COMPARED = 50
+"""Most pairs of states of a lexeme that `closed_of` compares. Texts of any characters have hundreds of states, and one
+or two pairs."""
 BITS = 60
 """Terminals per word of a bitset: fewer than 63, so that a word is never negative."""
 
@@ -162,8 +163,7 @@ def spread(found, sources, targets):  # type: ignore[no-untyped-def]
 
 @kernel("(int64, boolean[::1], int32[::1], int32[::1], int32[::1], int64)", python=True)
 def followers_of(terminals, nullable, origins, first, symbols, start):  # type: ignore[no-untyped-def]
-    """Return int64[N, W]: for each symbol the terminals that may follow it, as bits; that of the last terminal for the
-    end of a text."""
+    """Return bool[T, T]: for each terminal the terminals that may follow it, the last one for the end of a text."""
     size = nullable.size
     words = (terminals + BITS - 1) // BITS
     firsts = np.zeros((size, words), np.int64)
@@ -201,7 +201,17 @@ def followers_of(terminals, nullable, origins, first, symbols, start):  # type: 
                 behind[:] = firsts[symbol]
                 open_end = False
     spread(found, sources[:count], targets[:count])
-    return found
+    flags = np.zeros((terminals, terminals), np.bool_)
+    for terminal in range(terminals):
+        for word in range(words):
+            bits = found[terminal, word]
+            place = word * BITS
+            while bits:
+                if bits & 1:
+                    flags[terminal, place] = True
+                bits >>= 1
+                place += 1
+    return flags
 
 
 @kernel("(int32[:, ::1], boolean[::1], int32[::1], int32[::1])", python=True)
@@ -210,29 +220,25 @@ def closed_of(table, accepting, starts, offsets):  # type: ignore[no-untyped-def
     its beginning it can read wherever it may end. `starts`: the first state of its lexeme, -1 = it is none; its states
     are `offsets[t]` to `offsets[t + 1]`."""
     found = np.zeros(starts.size, np.bool_)
-    seen = np.zeros((_MOST_STATES, _MOST_STATES), np.bool_)
-    pending = np.empty((_MOST_STATES * _MOST_STATES, 2), np.int32)
+    pairs = np.empty((_MOST_COMPARED, 2), np.int32)
     for terminal in range(starts.size):
-        low = offsets[terminal]
-        size = offsets[terminal + 1] - low
-        if starts[terminal] < 0 or size > _MOST_STATES:
+        if starts[terminal] < 0:
             continue
-        seen[:] = False
-        top = 0
+        count = 0
         closed = True
-        for state in range(low, low + size):
-            if accepting[state]:
-                closed &= table[state].max() >= 0  # else it ends there for good
-                pending[top, 0] = starts[terminal]
-                pending[top, 1] = state
-                seen[starts[terminal] - low, state - low] = True
-                top += 1
-        count = top
-        closed &= top > 0
-        while top > 0 and closed:
-            top -= 1
-            one = pending[top, 0]
-            other = pending[top, 1]
+        for state in range(offsets[terminal], offsets[terminal + 1]):
+            if accepting[state] and closed:
+                closed = count < _MOST_COMPARED and table[state].max() >= 0  # else it ends there for good
+                if closed:
+                    pairs[count, 0] = starts[terminal]
+                    pairs[count, 1] = state
+                    count += 1
+        closed &= count > 0
+        at = 0
+        while at < count and closed:
+            one = pairs[at, 0]
+            other = pairs[at, 1]
+            at += 1
             closed &= accepting[other] or not accepting[one]
             for byte_class in range(table.shape[1]):
                 after = table[one, byte_class]
@@ -241,12 +247,79 @@ def closed_of(table, accepting, starts, offsets):  # type: ignore[no-untyped-def
                     continue
                 if beside < 0:
                     closed = False
-                elif not seen[after - low, beside - low]:
-                    closed = count <= _MOST_STATES
-                    seen[after - low, beside - low] = True
-                    pending[top, 0] = after
-                    pending[top, 1] = beside
-                    top += 1
-                    count += 1
+                    continue
+                known = 0
+                while known < count and (pairs[known, 0] != after or pairs[known, 1] != beside):
+                    known += 1
+                if known == count:
+                    closed = count < _MOST_COMPARED
+                    if closed:
+                        pairs[count, 0] = after
+                        pairs[count, 1] = beside
+                        count += 1
         found[terminal] = closed
     return found
+
+
+@kernel(python=True)
+def _wanted_of(followers, starts, table, classes, ignored, outside, hole, wanted_end):  # type: ignore[no-untyped-def]
+    """Return bool[T, 256]: the bytes that may come behind each terminal, see `facts_of`."""
+    count = starts.size
+    firsts = np.zeros((count, table.shape[1]), np.bool_)
+    for terminal in range(count):
+        if starts[terminal] >= 0:
+            for byte_class in range(table.shape[1]):
+                firsts[terminal, byte_class] = table[starts[terminal], byte_class] >= 0
+    is_ignored = np.zeros(count, np.bool_)
+    for k in range(ignored.size):
+        is_ignored[ignored[k]] = True
+    found = np.zeros((count, 256), np.bool_)
+    behind = np.zeros(table.shape[1], np.bool_)
+    for terminal in range(count):
+        behind[:] = False
+        every = is_ignored[terminal]
+        for other in range(count):
+            if every or is_ignored[other] or followers[terminal, other]:
+                for byte_class in range(table.shape[1]):
+                    behind[byte_class] |= firsts[other, byte_class]
+        leaves = every or followers[terminal, hole]
+        for k in range(outside.size):
+            leaves |= followers[terminal, outside[k]]
+        for byte in range(256):
+            found[terminal, byte] = behind[classes[byte]] or (leaves and wanted_end[byte])
+    return found
+
+
+@kernel(
+    "(boolean[:, ::1], int32[::1], int32[::1], int32[:, ::1], boolean[::1], uint8[::1], int32[::1], int32[::1], int64, "
+    "boolean[::1])",
+    python=True,
+)
+def facts_of(  # type: ignore[no-untyped-def]
+    followers, starts, offsets, table, accepting, classes, ignored, outside, hole, wanted_end
+):  # fmt: skip
+    """Return what loops over pieces ask of terminals: int32[S], the terminal of each state; bool[T, 256]: the bytes
+    that may come behind each; int64[C, W], as bits: those that begin with a byte of each class; int64[W]: those that
+    are `ignored`; bool[T]: see `closed_of`.
+
+    `followers`: see `followers_of`; `starts`: the first state of each lexeme, -1 = it is none; its states are
+    `offsets[t]` to `offsets[t + 1]`; `outside`: terminals that are read by something else, which, like what follows
+    the text (`hole`), can begin with the bytes of `wanted_end` bool[256].
+    """
+    count = starts.size
+    words = (count + BITS - 1) // BITS
+    owners = np.zeros(table.shape[0], np.int32)
+    class_bits = np.zeros((table.shape[1], words), np.int64)
+    ignored_bits = np.zeros(words, np.int64)
+    for terminal in range(count):
+        bit = np.int64(1) << np.int64(terminal % BITS)
+        for state in range(offsets[terminal], offsets[terminal + 1]):
+            owners[state] = terminal
+        if starts[terminal] >= 0:
+            for byte_class in range(table.shape[1]):
+                if table[starts[terminal], byte_class] >= 0:
+                    class_bits[byte_class, terminal // BITS] |= bit
+    for k in range(ignored.size):
+        ignored_bits[ignored[k] // BITS] |= np.int64(1) << np.int64(ignored[k] % BITS)
+    wanted = _wanted_of(followers, starts, table, classes, ignored, outside, hole, wanted_end)
+    return owners, wanted, class_bits, ignored_bits, closed_of(table, accepting, starts, offsets)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from sluicegate.grammar.parsing.following import BITS
-from sluicegate.grammar.parsing.walks import N_PIECES, N_VISITED, SPARSE, piece_of, slot_of
+from sluicegate.grammar.parsing.walks import N_PIECES, N_VISITED, SPARSE, piece_of, settle, slot_of
 from sluicegate.plugins.compiled.kernels import kernel
 
 DONE, TOO_MANY, NO_ROOM, UNKNOWN_SHIFT, PAUSED = range(5)
@@ -28,13 +28,21 @@ DONE, TOO_MANY, NO_ROOM, UNKNOWN_SHIFT, PAUSED = range(5)
     BEGIN_FRAME,  # the frame behind them
     UNTIL,  # nodes looked at, past which it pauses
     LAST_PIECE,  # number of the last piece that may be made
+    N_MARKED,  # frames that have a row of `marks`
     N_STATE,
-) = range(14)
+) = range(15)
 """Of `state`."""
 
 
 _WORDS_A_NODE, _TOKENS_A_NODE = 40, 8
 """What is done in the time of visiting a node: words of bitmasks that are joined, tokens that are added singly."""
+_NODES_A_TERMINAL = 4
+"""Nodes that are visited in the time of finding a piece that is known, and following it."""
+_FEW_PLACES, _PLACES_A_NODE = 64, 5
+"""Smaller sets of places are not compared with those that were looked at; and how many are compared and marked in the
+time of a node."""
+MARKED = 16
+"""Most frames of a part whose places are compared."""
 
 
 @kernel(python=True)
@@ -66,20 +74,36 @@ def take(number, pieces, id_pool, rows, row, taken, state, counts):  # type: ign
         state[N_TOKENS] += 1
 
 
+@kernel(python=True)
+def row_of_marks(frame, marks, marked, state):  # type: ignore[no-untyped-def]
+    """Return the row of `marks` of a frame, a new one if need be; -1: there is none left."""
+    for row in range(state[N_MARKED]):
+        if marked[row] == frame:
+            return row
+    row = state[N_MARKED]
+    if row == marked.size:
+        return np.int64(-1)
+    marked[row] = frame
+    marks[row] = 0
+    state[N_MARKED] += 1
+    return row
+
+
 @kernel(
     "(uint8[::1], int32[:, ::1], int32[::1], int32[:, ::1], uint8[::1], int64[::1], boolean[::1], int32[::1], "
     "int32[::1], boolean[:, ::1], int64[:, ::1], int64[::1], boolean[::1], int64[:, ::1], boolean[::1], "
     "int64[::1], int32[::1], int32[::1], int64[:, ::1], int64[:, ::1], int64[::1], int64[::1], int32[::1], "
     "int32[:, ::1], int32[::1], "
     "int32[:, ::1], int64[::1], int32[::1], int32[::1], int32[::1], int64[:, ::1], int64[::1], int32[:, ::1], "
-    "int32[:, ::1], int32[::1], int32[::1], int32[::1], int64[::1], int64, int64, int64)",
+    "int32[:, ::1], int32[::1], int32[::1], int32[::1], int64[::1], int32[::1], int32[:, ::1], "
+    "int32[:, ::1], int32[::1], int64, int64, int64)",
     python=True,
 )
 def gather(  # type: ignore[no-untyped-def]
     letters, nodes, ids, table, classes, loops, accepting, starts, owners, wanted, class_bits, ignored,
     closed, frame_bits, leaving, shift_keys, shift_values, pool, places, bits, slots, keys, values, pieces, id_pool,
-    rows, counts, indexed, left, few, pairs, seen, exits, waiting, row, taken, begins, state, most_first, most_nodes,
-    most_inner,
+    rows, counts, indexed, left, few, pairs, seen, exits, waiting, row, taken, begins, state, begun, path, marks,
+    marked, most_first, most_nodes, most_inner,
 ):  # fmt: skip
     """Follow the rows (places, frame, depth, terminal read last) on the stack `pairs` through all pieces.
 
@@ -103,7 +127,7 @@ def gather(  # type: ignore[no-untyped-def]
         number = piece_of(
             0, begin, most_first, letters, nodes, ids, table, classes, loops, accepting, wanted[owners[begin]],
             class_bits, pool, places, bits, slots, keys, values, pieces, id_pool, rows,
-            counts, indexed, left, few,
+            counts, indexed, left, few, begun, path,
         )  # fmt: skip
         if number < 0:
             return NO_ROOM
@@ -128,6 +152,25 @@ def gather(  # type: ignore[no-untyped-def]
             continue
         if depth > 1 and state[INNER] + size > most_inner:
             return TOO_MANY
+        mine = np.int64(-1)
+        if depth > 1 and size >= _FEW_PLACES:
+            mine = row_of_marks(frame, marks, marked, state)
+        if mine >= 0:
+            fresh = 0
+            for k in range(places[at, 0], places[at, 1]):
+                node = pool[k]
+                if not marks[mine, node >> 5] >> (node & 31) & 1:
+                    left[fresh] = node
+                    fresh += 1
+            counts[N_VISITED] += size // _PLACES_A_NODE
+            if 2 * fresh <= size:  # the others were looked at in front of this frame
+                fewer = settle(
+                    left, fresh, letters, nodes, classes, class_bits, pool, places, bits, slots, counts, begun
+                )
+                if fewer < 0:
+                    return NO_ROOM
+                pairs[top, 0] = fewer
+                continue
         found = top + 1  # what is found is put above this pair, and moved onto its place in the end
         for word in range(words):
             own = frame_bits[frame, word]
@@ -143,6 +186,7 @@ def gather(  # type: ignore[no-untyped-def]
                 bit += 1
                 if starts[terminal] < 0:
                     continue
+                counts[N_VISITED] += _NODES_A_TERMINAL  # also where all is known
                 ignorable = ignored[word] >> (bit - 1) & 1
                 follow = np.int64(-1)
                 if own >> (bit - 1) & 1:
@@ -161,7 +205,7 @@ def gather(  # type: ignore[no-untyped-def]
                 number = piece_of(
                     at, starts[terminal], most_nodes, letters, nodes, ids, table, classes, loops, accepting,
                     wanted[terminal], class_bits, pool, places, bits, slots, keys, values,
-                    pieces, id_pool, rows, counts, indexed, left, few,
+                    pieces, id_pool, rows, counts, indexed, left, few, begun, path,
                 )  # fmt: skip
                 if number < 0:
                     return NO_ROOM
@@ -185,6 +229,9 @@ def gather(  # type: ignore[no-untyped-def]
             return TOO_MANY
         seen[slot_seen] = mark
         state[N_SEEN] += 1
+        if mine >= 0:
+            for k in range(places[at, 0], places[at, 1]):
+                marks[mine, pool[k] >> 5] |= np.int32(1) << np.int32(pool[k] & 31)
         if depth > 1:
             state[INNER] += size
         if leaving[frame]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from sluicegate.grammar.parsing.following import closed_of, followers_of, least_sizes, nullable_of
+from sluicegate.grammar.parsing.following import facts_of, followers_of, least_sizes, nullable_of
 from sluicegate.grammar.parsing.gathering import gather
 from sluicegate.grammar.parsing.kernels import walk_known
 from sluicegate.grammar.parsing.lexer_tables import fill_in, in_classes
+from sluicegate.grammar.parsing.rewriting.joining import rules_of
 from sluicegate.grammar.parsing.rewriting.subsets import add_network, group_alike
 from sluicegate.grammar.parsing.walks import moved, settle, slot_of
 from sluicegate.plugins.compiled.compile_mode import COMPILE_MODE
@@ -14,10 +15,11 @@ from sluicegate.plugins.compiled.kernels import Kernel
 NETWORK_KERNELS: tuple[Kernel, ...] = (
     add_network,
     group_alike,
+    rules_of,
     nullable_of,
     least_sizes,
     followers_of,
-    closed_of,
+    facts_of,
     fill_in,
     in_classes,
 )

@@ -11,7 +11,7 @@ from sluicegate.grammar.budget.meter import charge, left, look, tick
 from sluicegate.grammar.parsing import gathering as g
 from sluicegate.grammar.parsing import walks
 from sluicegate.grammar.parsing.configurations import Configurations
-from sluicegate.grammar.parsing.following import BITS, closed_of
+from sluicegate.grammar.parsing.following import BITS, facts_of
 from sluicegate.grammar.parsing.frames import ParseFrame
 from sluicegate.grammar.parsing.lexer import Flags
 from sluicegate.grammar.parsing.lexer_tables import OVER
@@ -31,12 +31,16 @@ MOST_PIECES = 8_000
 _MOST_OF_LEXEME = 300_000
 """Most nodes that one lexeme may visit from places inside tokens. Grammars that exceed it also have words that may be
 split anywhere."""
-_NODES_A_RUN = 200_000
+_MOST_FIRST_NODES = 260_000
+"""Most nodes of a first try; the others of more follow words that may be cut anywhere."""
+_NODES_A_RUN = 100_000
 """Nodes after which a compiled loop pauses for a check of the clock: some milliseconds."""
 _FOLLOWERS_A_CHARGE = 600
 """Pairs of terminals examined per charge."""
-_OF_RUN, _NODES_A_CHARGE = 10, 22
-"""Work charged for a run of the loop, and the nodes per unit of charge."""
+_OF_RUN, _NODES_A_CHARGE, _WAITING_A_CHARGE = 10, 22, 2
+"""Work charged for a run of the loop, and per unit of charge the nodes, and the pairs that wait for a frame."""
+_BYTES_A_CHARGE = 5_000
+"""Bytes that tables grow by, copies included, per unit of charge."""
 _FIRST = np.ones(1, np.bool_)
 
 
@@ -69,7 +73,6 @@ class LexemePieces:
         load(*MASK_KERNELS)
         self._configurations = configurations
         self._vocabulary = vocabulary
-        self._wanted_end = wanted_end
         lexer = configurations.lexer
         self._letters, self._nodes = vocabulary.trie.nodes
         count = len(lexer.lexemes)
@@ -77,17 +80,22 @@ class LexemePieces:
         self._starts = np.array(
             [-1 if each is None else lexer.start(t) for t, each in enumerate(lexer.lexemes)], np.int32
         )
-        offsets = np.array([*lexer.offsets, len(lexer.next)], np.int32)
-        owners = np.repeat(np.arange(count, dtype=np.int32), np.diff(offsets))
-        self._owners = np.concatenate([np.zeros(1, np.int32), owners])
-        self._wanted = self.wanted_behind()
-        self._class_bits = _packed(np.ascontiguousarray(lexer.firsts.T), self._words)
-        self._ignored = self._bits_of(configurations.ignored)
-        self._closed = closed_of(lexer.next, lexer.accepting, self._starts, offsets)
-        self._pairs = np.zeros((MOST_PAIRS, 4), np.int64)
-        self._waiting = np.zeros((MOST_PAIRS, 4), np.int32)
-        self._exits = np.zeros((MOST_PAIRS, 2), np.int32)
+        symbols = configurations.frames.symbols
+        charge(symbols.followers.size / _FOLLOWERS_A_CHARGE)
+        self._owners, self._wanted, self._class_bits, self._ignored, self._closed = facts_of(
+            symbols.followers, self._starts, np.array([*lexer.offsets, len(lexer.next)], np.int32), lexer.next,
+            lexer.accepting, lexer.classes, np.array(configurations.ignored, np.int32),
+            np.array([*configurations.outside_terminals], np.int32), symbols.hole, wanted_end,
+        )  # fmt: skip
+        self._pairs = np.empty((MOST_PAIRS, 4), np.int64)
+        self._waiting = np.empty((MOST_PAIRS, 4), np.int32)
+        self._exits = np.empty((MOST_PAIRS, 2), np.int32)
         self._state = np.zeros(g.N_STATE, np.int64)
+        self._path = np.empty((5, 1024), np.int32)
+        self.saw_many = False
+        """Whether the last part was given up because of the nodes that it visited."""
+        self._marks = np.empty((g.MARKED, len(self._nodes) // 32 + 1), np.int32)
+        self._marked = np.empty(g.MARKED, np.int32)
         self.renew()
 
     def renew(self) -> None:
@@ -103,6 +111,7 @@ class LexemePieces:
         self._pool = np.empty(1 << 19, np.int32)
         self._places, self._place_bits = np.empty((1 << 11, 4), np.int64), np.empty((1 << 11, words), np.int64)
         self._slots = np.zeros(1 << 13, np.int64)
+        self._begun = np.zeros(256, np.int32)
         self._keys, self._values = np.zeros(1 << 13, np.int64), np.empty(1 << 13, np.int32)
         self._pieces = np.empty((1 << 12, 5), np.int32)
         self._ids = np.empty(1 << 18, np.int32)
@@ -119,12 +128,6 @@ class LexemePieces:
         rows = counts[walks.N_ROWS] * self._rows.shape[1]
         return int(4 * (numbers + rows) + 60 * counts[walks.N_PIECES]) + 200 * len(self._frames)
 
-    def _bits_of(self, terminals: tuple[int, ...]) -> I64:
-        flags = np.zeros((1, len(self._starts)), np.bool_)
-        flags[0, list(terminals)] = True
-        found: I64 = _packed(flags, self._words)[0]
-        return found
-
     # --- places -------------------------------------------------------------------------------------------------------
 
     def settled(self, nodes: I32) -> BoundaryNodes:
@@ -133,7 +136,7 @@ class LexemePieces:
             number = int(
                 walks.settle(
                     nodes, len(nodes), self._letters, self._nodes, self._configurations.lexer.classes, self._class_bits,
-                    self._pool, self._places, self._place_bits, self._slots, self._counts,
+                    self._pool, self._places, self._place_bits, self._slots, self._counts, self._begun,
                 )
             )  # fmt: skip
             if number >= 0:
@@ -187,6 +190,8 @@ class LexemePieces:
     def _followed(self, row: I32, taken: I32, begins: I32, most_pieces: int) -> bool:
         """Follow all pairs; False where they are too many."""
         self._state[g.LAST_PIECE] = self._counts[walks.N_PIECES] + most_pieces
+        last_node = self._counts[walks.N_VISITED] + _MOST_FIRST_NODES
+        self.saw_many = False
         seen = np.zeros(2 * MOST_PAIRS, np.int64)
         state = self._state
         while True:
@@ -198,7 +203,9 @@ class LexemePieces:
             elif found == g.UNKNOWN_SHIFT:
                 self._behind(int(state[g.ASKED_FRAME]), int(state[g.ASKED]))
             elif found == g.PAUSED:
-                continue
+                self.saw_many = most_pieces < MOST_PIECES and bool(self._counts[walks.N_VISITED] > last_node)
+                if self.saw_many:
+                    return False
             elif state[g.N_WAITING]:
                 self._shift()
             else:
@@ -216,7 +223,8 @@ class LexemePieces:
                 self._ignored, self._closed, self._frame_bits, self._leaving, self._shift_keys, self._shift_values,
                 self._pool, self._places, self._place_bits, self._slots, self._keys, self._values, self._pieces,
                 self._ids, self._rows, self._counts, self._indexed, room.reshape(-1), few, self._pairs, seen,
-                self._exits, self._waiting, row, taken, begins, self._state, MOST_NODES, _MOST_OF_LEXEME, MOST_INNER,
+                self._exits, self._waiting, row, taken, begins, self._state, self._begun, self._path, self._marks,
+                self._marked, MOST_NODES, _MOST_OF_LEXEME, MOST_INNER,
             )  # fmt: skip
         charge(_OF_RUN + (int(self._counts[walks.N_VISITED]) - visited) / _NODES_A_CHARGE)
         return int(found)
@@ -224,11 +232,17 @@ class LexemePieces:
     def _shift(self) -> None:
         """Work out the frames that `gather` did not know, and go on there."""
         state = self._state
-        waiting = self._waiting[: state[g.N_WAITING]].tolist()
-        state[g.N_WAITING] = 0
-        for place, (at, number, terminal, depth) in enumerate(waiting):
-            self._pairs[place] = at, self._behind(number, terminal), depth, terminal
-        state[g.N_PAIRS] = len(waiting)
+        count = int(state[g.N_WAITING])
+        waiting = self._waiting[:count]
+        charge(count / _WAITING_A_CHARGE)
+        behind: dict[tuple[int, int], int] = {}
+        for _, number, terminal, _ in waiting.tolist():
+            if (number, terminal) not in behind:
+                behind[number, terminal] = self._behind(number, terminal)
+        self._pairs[:count, 0] = waiting[:, 0]
+        self._pairs[:count, 1] = [behind[number, terminal] for _, number, terminal, _ in waiting.tolist()]
+        self._pairs[:count, 2:] = waiting[:, [3, 2]]
+        state[g.N_WAITING], state[g.N_PAIRS] = 0, count
 
     def _behind(self, number: int, terminal: int) -> int:
         """Return the number of the frame behind `terminal` in a frame, and note it."""
@@ -258,11 +272,11 @@ class LexemePieces:
             self._leaving[number] = self._configurations.may_leave(frame)
         return number
 
-    # --- growth and bytes behind lexemes ------------------------------------------------------------------------------
+    # --- growth -------------------------------------------------------------------------------------------------------
 
     def _grow(self, nodes: int) -> None:
         """Make room for another piece and `nodes` places."""
-        counts = self._counts
+        counts, before = self._counts, self._bytes_of_tables()
         while counts[walks.N_INDEXED] + walks.INDEX + self._nodes.shape[0] > len(self._indexed):
             self._indexed = _twice(self._indexed)
         while counts[walks.N_NODES] + max(nodes, self._nodes.shape[0]) > len(self._pool):
@@ -282,31 +296,11 @@ class LexemePieces:
             self._ids = _twice(self._ids)
         if counts[walks.N_ROWS] == len(self._rows):
             self._rows = _twice(self._rows)
+        charge((self._bytes_of_tables() - before) / _BYTES_A_CHARGE)
 
-    def wanted_behind(self) -> Flags:
-        """Return for each terminal the bytes (bool[T, 256]) that may come behind it in some text."""
-        configurations, symbols = self._configurations, self._configurations.frames.symbols
-        lexer = configurations.lexer
-        ignored = list(configurations.ignored)
-        charge(symbols.followers.size / _FOLLOWERS_A_CHARGE)
-        followers = symbols.followers.copy()
-        followers[:, ignored] = True
-        followers[ignored] = True
-        behind = (followers.astype(np.float32) @ lexer.firsts.astype(np.float32)) > 0  # by classes: a sixth of the work
-        found: Flags = behind[:, lexer.classes]
-        outside = followers[:, [symbols.hole, *configurations.outside_terminals]].any(axis=1)
-        found[outside] |= self._wanted_end
-        return found
-
-
-def _packed(flags: Flags, words: int) -> I64:
-    """Return flags bool[N, T] as bits int64[N, words], see `gatherinBITS`."""
-    count, places = flags.shape
-    wide = np.zeros((count, words * BITS), np.bool_)
-    wide[:, :places] = flags
-    bits = np.zeros((count, words, 64), np.bool_)
-    bits[:, :, :BITS] = wide.reshape(count, words, BITS)
-    return np.packbits(bits, axis=2, bitorder="little").view("<i8")[:, :, 0].astype(np.int64)
+    def _bytes_of_tables(self) -> int:
+        tables = (self._indexed, self._pool, self._places, self._place_bits, self._pieces, self._ids, self._rows)
+        return sum(table.nbytes for table in tables)
 
 
 def _twice(table: _Array) -> _Array:

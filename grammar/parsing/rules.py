@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+import numpy as np
+
 from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.token_ids import I32
 
@@ -42,8 +44,11 @@ class SymbolCodes:
     def name(self, code: Code) -> str:
         return self._symbols[code if code >= 0 else ~code][1]
 
-    def __len__(self) -> int:
-        return len(self._symbols)
+    def numbers(self, terminals: Iterable[str]) -> I32:
+        """Return int32[N]: by code, the place of each terminal in `terminals`; 0 for all else. A name n has the code
+        ~n."""
+        places = {name: number for number, name in enumerate(terminals)}
+        return np.array([places.get(name, 0) for _, name in self._symbols], np.int32)
 
 
 class NumberedRules(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sluicegate.grammar.budget.meter import tick
-from sluicegate.grammar.parsing.following import BITS, followers_of, nullable_of
+from sluicegate.grammar.parsing.following import followers_of, nullable_of
 from sluicegate.grammar.parsing.rules import NumberedRules
 
 Flags = npt.NDArray[np.bool_]
@@ -57,10 +57,8 @@ class Symbols:
     def followers(self) -> Flags:
         """Return bool[T, T]: for each terminal the terminals that may follow it, `hole` for the end."""
         count, rules = len(self.terminals), self.rules
-        found = followers_of(count, self._nullable, rules.origins, rules.first, rules.symbols, self.start)
-        bits = np.arange(count)
-        flags: Flags = (found[:count, bits // BITS] >> (bits % BITS) & 1).astype(np.bool_)
-        return flags
+        found: Flags = followers_of(count, self._nullable, rules.origins, rules.first, rules.symbols, self.start)
+        return found
 
     def left(self, name: int) -> tuple[tuple[int, Suffix], ...]:
         """Return the symbols with which a rule of `name` can begin, each with the rest of the rule."""

@@ -33,11 +33,14 @@ _FEW_PIECES = 1_200
 _FEW_CONFIGURATIONS = 40
 """Most configurations of a first try of each way to make a part: some milliseconds, and one of the ways often needs no
 more. What a try has computed is kept."""
+_MORE_CONFIGURATIONS = 100
+"""The same where pieces are large: single characters that may be cut anywhere make few configurations, if any do."""
 _MOST_APART = 12
 """Most lexeme states of a text that are looked at one by one, so that what was found for each can be used again."""
 _END = -1
 _OF_WALK, _OF_STEP = 20, 3
-_NODES_A_CHARGE = 150
+_NODES_A_CHARGE, _LEFT_A_CHARGE = 150, 20
+"""Nodes that a walk visits, and places where it may leave the automaton, which are sorted and kept, per charge."""
 
 
 class VocabularyWalk(NamedTuple):
@@ -144,7 +147,7 @@ class TokenParts:
         """Try both ways for a short time, the one that was right last time first; then for a long time."""
         found = None if self._walks_first else self._gathered(start, frame, _FEW_PIECES)
         if found is None:
-            found = self._walked(start, frame, _FEW_CONFIGURATIONS)
+            found = self._walked(start, frame, _MORE_CONFIGURATIONS if self._pieces.saw_many else _FEW_CONFIGURATIONS)
             self._walks_first = found is not None
         if found is None:
             found = self._gathered(start, frame, None)
@@ -223,7 +226,7 @@ class TokenParts:
                 self._letters, self._nodes, vocabulary.trie.ids, table, lexer.classes, loops, leaving, wanted,
                 entries, states, row, few, unknown, left, most,
             )  # fmt: skip
-            charge(_OF_WALK + (seen + n_left) / _NODES_A_CHARGE)
+            charge(_OF_WALK + seen / _NODES_A_CHARGE + n_left / _LEFT_A_CHARGE)
             if seen > most or n_unknown > len(unknown) or n_left > len(left):
                 raise WorkExhausted
             sparse = count <= SPARSE

@@ -16,6 +16,8 @@ SPARSE = 1_500
 """A larger set of tokens is kept as a bitmask."""
 _INDEXED = 200
 """Larger sets of places have an index by the byte that comes next."""
+_SPANS_A_NODE, _PLACES_A_NODE = 2, 4
+"""Spans that are begun, and places that are found and sorted, in the time of visiting a node."""
 INDEX = 258
 """Most numbers of an index besides its nodes."""
 
@@ -42,14 +44,15 @@ def moved(keys, values, new_keys, new_values):  # type: ignore[no-untyped-def]
 
 @kernel(
     "(int32[::1], int64, uint8[::1], int32[:, ::1], uint8[::1], int64[:, ::1], int32[::1], int64[:, ::1], "
-    "int64[:, ::1], int64[::1], int64[::1])",
+    "int64[:, ::1], int64[::1], int64[::1], int32[::1])",
     python=True,
 )
-def settle(found, size, letters, nodes, classes, class_bits, pool, places, bits, slots, counts):  # type: ignore[no-untyped-def]
+def settle(found, size, letters, nodes, classes, class_bits, pool, places, bits, slots, counts, begun):  # type: ignore[no-untyped-def]
     """Return the number of the set of places `found[:size]`, which are distinct; -1 where there is no room for it.
 
     `pool` int32: the nodes of all sets; `places` int64[P, 4]: from, to, digest, where in `indexed`, 0 = nowhere yet;
-    `bits` int64[P, W]: terminals that can begin with a byte that comes next; `slots` int64: number + 1 by digest.
+    `bits` int64[P, W]: terminals that can begin with a byte that comes next; `slots` int64: number + 1 by digest;
+    `begun` int32[256]: by byte class, the last set that was seen to begin with it, + 1.
     """
     digest = np.int64(size)
     for k in range(size):
@@ -75,13 +78,12 @@ def settle(found, size, letters, nodes, classes, class_bits, pool, places, bits,
     seen = 0
     for word in range(bits.shape[1]):
         bits[number, word] = 0
-    begun = np.zeros(256, np.bool_)
     for k in range(size):
         pool[low + k] = found[k]
         for child in range(nodes[found[k], 0], nodes[found[k], 1]):
             byte_class = classes[letters[child]]
-            if not begun[byte_class]:
-                begun[byte_class] = True
+            if begun[byte_class] != number + 1:
+                begun[byte_class] = number + 1
                 seen += 1
                 for word in range(bits.shape[1]):
                     bits[number, word] |= class_bits[byte_class, word]
@@ -125,6 +127,7 @@ def index_of(at, letters, nodes, pool, places, indexed, counts):  # type: ignore
             indexed[by_letter[letter]] = child
             by_letter[letter] += 1
     counts[N_INDEXED] = at_next
+    counts[N_VISITED] += (at_next - base) // _SPANS_A_NODE
     places[at, 3] = base
     return base
 
@@ -154,14 +157,15 @@ def openings(at, start, table, classes, letters, nodes, pool, places, indexed, c
 @kernel(python=True)
 def piece_of(  # type: ignore[no-untyped-def]
     at, start, most, letters, nodes, ids, table, classes, loops, accepting, wanted, class_bits,
-    pool, places, bits, slots, keys, values, pieces, id_pool, rows, counts, indexed, left, few,
+    pool, places, bits, slots, keys, values, pieces, id_pool, rows, counts, indexed, left, few, begun, path,
 ):  # fmt: skip
     """Return the number of the piece that a lexeme in state `start` reads from the places `at` on; -1: no room.
 
     `letters`, `nodes`, `ids`: see `pruning.describe`; `table`, `classes`, `loops`, `accepting`: see `LexemeTable`;
     `wanted` bool[256]: bytes that may come behind the lexeme. `pieces` int32[Q, 5]: tokens from, to; row of `rows`,
     -1 = none, -2: the lexeme sees more than `most` nodes; number of the places where it may end; the last part that has
-    it. Places below which the lexeme itself reads all tokens are left out: nothing that begins there adds any.
+    it. Places below which the lexeme itself reads all tokens are left out: nothing that begins there adds any. `path`
+    int32[5, 1024]: room for the way down.
     """
     key = np.int64(at) * table.shape[0] + start + 1
     slot = slot_of(keys, key)
@@ -173,11 +177,11 @@ def piece_of(  # type: ignore[no-untyped-def]
     if counts[N_ROWS] >= rows.shape[0]:
         return -1
     row = rows[counts[N_ROWS]]
-    where = np.empty(1024, np.int32)
-    to = np.empty(1024, np.int32)
-    on = np.empty(1024, np.int32)
-    left_before = np.empty(1024, np.int32)  # by depth: how many places were left before the node
-    reads_all = np.empty(1024, np.bool_)  # of the node's children, as far as they were seen
+    where = path[0]
+    to = path[1]
+    on = path[2]
+    left_before = path[3]  # by depth: how many places were left before the node
+    reads_all = path[4]  # 1: of the node's children, as far as they were seen, all are read
     spans = left[left.size // 2 :].reshape(-1, 2)
     n_spans = openings(at, start, table, classes, letters, nodes, pool, places, indexed, counts, spans)
     if n_spans < 0:
@@ -198,21 +202,21 @@ def piece_of(  # type: ignore[no-untyped-def]
         where[0] = spans[e, 0]
         to[0] = spans[e, 1]
         left_before[0] = n_left
-        reads_all[0] = False
+        reads_all[0] = 0
         while d >= 0:
             i = where[d]
             if i == to[d]:
-                if reads_all[d]:
+                if reads_all[d] == 1:
                     n_left = left_before[d]
                 elif d > 0:
-                    reads_all[d - 1] = False
+                    reads_all[d - 1] = 0
                 d -= 1
                 continue
             where[d] = i + 1
             seen += 1
             after = table[on[d], classes[letters[i]]]
             if after < 0:
-                reads_all[d] = False
+                reads_all[d] = 0
                 continue
             below = nodes[i, 0]
             end = nodes[i, 1]
@@ -226,7 +230,7 @@ def piece_of(  # type: ignore[no-untyped-def]
             if below == end or whole:
                 continue
             left_before[d + 1] = n_left
-            reads_all[d + 1] = True
+            reads_all[d + 1] = 1
             if accepting[after]:
                 for k in range(below, end):
                     if wanted[letters[k]]:
@@ -239,7 +243,7 @@ def piece_of(  # type: ignore[no-untyped-def]
             on[d] = after
         if seen > most or n_left + nodes.shape[0] > left.size // 2:
             break
-    counts[N_VISITED] += seen + n_spans + n_left
+    counts[N_VISITED] += seen + n_spans // _SPANS_A_NODE + n_left // _PLACES_A_NODE
     too_many = seen > most or n_left + nodes.shape[0] > left.size // 2
     behind = 0
     if not too_many:
@@ -252,7 +256,7 @@ def piece_of(  # type: ignore[no-untyped-def]
                     left[kept] = found[k]
                     kept += 1
             n_left = kept
-        behind = settle(left, n_left, letters, nodes, classes, class_bits, pool, places, bits, slots, counts)
+        behind = settle(left, n_left, letters, nodes, classes, class_bits, pool, places, bits, slots, counts, begun)
     dense = n_tokens > SPARSE and not too_many and behind >= 0
     if not dense:
         if n_tokens > few.size:

@@ -41,6 +41,14 @@ class ByteDfa:
         """Accept `text` alone."""
         return cls([*(((byte, byte, place + 1),) for place, byte in enumerate(text)), ()], [False] * len(text) + [True])
 
+    def repeated(self) -> ByteDfa:
+        """Return the automaton of one or more texts in a row; itself where a text goes on to another one."""
+        own = self.segments[0]
+        if not own or any(row and accepts for row, accepts in zip(self.segments, self._accepts, strict=True)):
+            return self
+        rows = [own if accepts else row for row, accepts in zip(self.segments, self._accepts, strict=True)]
+        return ByteDfa(rows, self._accepts)
+
     @property
     def start(self) -> int:
         return 0

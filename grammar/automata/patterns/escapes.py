@@ -36,7 +36,7 @@ class EscapeReader:
             return 8
         if char in "xuc0":
             return self.numeric(char, start, in_class)
-        if char in "pP" and self.ecma:
+        if char in "pP":
             ranges = self.named_property(start)
             return charsets.negate(ranges) if char == "P" else ranges
         if not self.ecma:

@@ -5,19 +5,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from sluicegate.grammar.budget.meter import charge, tick
+from sluicegate.grammar.parsing.rewriting.joining import rules_of
 from sluicegate.grammar.parsing.rewriting.subsets import (
-    N_EDGES,
-    N_NETWORKS,
-    N_STATES,
     N_STEPS,
     NO_ROOM,
     SKIP,
     TOO_MANY,
     add_network,
-    group_alike,
 )
 from sluicegate.grammar.parsing.rules import Code
 from sluicegate.grammar.token_ids import I32
@@ -25,7 +21,6 @@ from sluicegate.grammar.token_ids import I32
 MOST_STATES = 400
 _MOST_STEPS = 4_000_000
 _STEPS_A_CHARGE = 200
-Flags = npt.NDArray[np.bool_]
 
 
 class TooManyStates(Exception):
@@ -46,10 +41,10 @@ class NetworkPool:
 
     def __init__(self) -> None:
         self._begins = np.zeros(1 << 8, np.int32)
-        self._first = np.zeros(1 << 12, np.int32)
-        self._symbols = np.zeros(1 << 14, np.int32)
-        self._targets = np.zeros(1 << 14, np.int32)
-        self._finals = np.zeros(1 << 12, np.bool_)
+        self._first = np.empty(1 << 12, np.int32)
+        self._symbols = np.empty(1 << 14, np.int32)
+        self._targets = np.empty(1 << 14, np.int32)
+        self._finals = np.empty(1 << 12, np.bool_)
         self._counts = np.zeros(4, np.int64)
 
     def add(self, sketch: NondeterministicNetwork, start: int, final: int) -> Network:
@@ -71,7 +66,7 @@ class NetworkPool:
                 return Network(number, int(self._begins[number + 1] - self._begins[number]))
             for name in ("_begins", "_first", "_symbols", "_targets", "_finals"):
                 table = getattr(self, name)
-                setattr(self, name, np.concatenate([table, np.zeros_like(table)]))
+                setattr(self, name, np.concatenate([table, np.empty_like(table)]))
 
     def calls(self, network: Network) -> list[Code]:
         """Return the names that texts of a network hold."""
@@ -79,46 +74,16 @@ class NetworkPool:
         symbols = self._symbols[self._first[low] : self._first[high]]
         return sorted(set(symbols[symbols < 0].tolist()))
 
-    def joined(self, networks: list[Network]) -> JoinedNetworks:
-        """Return the states of some networks, one for those that go on alike."""
+    def rules_of(
+        self, networks: list[tuple[int, Code]], bare: list[Code], numbers: I32, names: int
+    ) -> tuple[I32, I32, I32, I32]:
+        """Write networks, given by number and code, as rules: see `joining.rules_of`."""
         tick()
-        begins, first = self._begins[: self._counts[N_NETWORKS] + 1], self._first[: self._counts[N_STATES] + 1]
-        symbols, targets = self._symbols[: self._counts[N_EDGES]], self._targets[: self._counts[N_EDGES]]
-        finals, sizes = self._finals[: self._counts[N_STATES]], np.diff(first)
-        owners = np.repeat(np.arange(len(begins) - 1, dtype=np.int32), np.diff(begins))
-        blocks, _ = group_alike(first, symbols, targets + np.repeat(begins[owners], sizes), finals)
-        is_kept = np.zeros(len(begins) - 1, np.bool_)
-        is_kept[[network.number for network in networks]] = True
-        members = np.flatnonzero(is_kept[owners])
-        names, at, numbers = np.unique(blocks[members], return_index=True, return_inverse=True)
-        states = members[at]
-        new = np.zeros(len(finals), np.int32)
-        new[members] = numbers
-        ends = np.cumsum(sizes[states])
-        edges = np.arange(int(ends[-1]) if len(ends) else 0)
-        edges += np.repeat(first[states] - (ends - sizes[states]), sizes[states])
-        owner = owners[states]
-        inside = np.repeat(begins[owner], sizes[states])
-        return JoinedNetworks(
-            {network: int(new[begins[network.number]]) for network in networks},
-            owner.tolist(),
-            np.repeat(np.arange(len(names), dtype=np.int32), sizes[states]),
-            symbols[edges],
-            new[targets[edges] + inside],
-            finals[states],
-        )
-
-
-class JoinedNetworks(NamedTuple):
-    """`starts`: the first state of each network; `owners`: by state the number of a network that has it; `sources`,
-    `symbols`, `targets` int32[E]: its edges; `finals` bool[S]."""
-
-    starts: dict[Network, int]
-    owners: list[int]
-    sources: I32
-    symbols: I32
-    targets: I32
-    finals: Flags
+        found: tuple[I32, I32, I32, I32] = rules_of(
+            np.array(networks, np.int32).reshape(-1, 2), np.array(bare, np.int32), numbers, names, self._begins,
+            self._first, self._symbols, self._targets, self._finals,
+        )  # fmt: skip
+        return found
 
 
 class NondeterministicNetwork:

@@ -18,14 +18,13 @@ import numpy as np
 from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.components import components
 from sluicegate.grammar.parsing.rewriting.automaton import (
-    JoinedNetworks,
     Network,
     NetworkPool,
     NondeterministicNetwork,
     TooManyStates,
 )
 from sluicegate.grammar.parsing.rules import Code, NumberedRules, SymbolCodes, Way, Ways
-from sluicegate.grammar.token_ids import I32, NO_IDS
+from sluicegate.grammar.token_ids import I32
 
 _MOST_COPIED = 40
 """Most states of a network that is copied into networks of another kind of text; larger ones are called."""
@@ -48,7 +47,7 @@ class _Networks:
         self._loops: dict[Code, _Loop] = {}
         for number, kind in enumerate(_groups(list(ways), {name: _names(each) for name, each in ways.items()})):
             self._kind.update(dict.fromkeys(kind, number))
-            for group in _groups(kind, {name: self._edges(name) for name in kind}):
+            for group in _groups(kind, {name: self._edges(name) for name in kind}) if len(kind) > 1 else [kind]:
                 loop = self._loop_of(group)
                 if loop is None:
                     self._make(group)
@@ -168,26 +167,30 @@ class _Networks:
     def rules(self, codes: SymbolCodes, terminals: Sequence[str]) -> NumberedRules:
         """Return the rules of all networks that a text can call, states that go on alike being one."""
         called = self._called()
-        networks = {name: self._networks[name] for name in called if name in self._networks}
-        joined = self._pool.joined(list(networks.values()))
+        networks = sorted([(self._networks[name].number, name) for name in called if name in self._networks])
         bare = [name for name in called if name in self._bare]
-        places = {name: number for number, name in enumerate(terminals)}
-        names = len(terminals) + 1
-        numbers = np.array([places.get(codes.name(code), 0) for code in range(len(codes))], np.int32)
-        for name, network in networks.items():
-            numbers[~name] = names + joined.starts[network]
-        for place, name in enumerate(bare, names + len(joined.owners)):
-            numbers[~name] = place
-        origins, rows, sizes = _rules(joined, numbers, names)
-        rest = [(int(numbers[~name]), way) for name in bare for way in dict.fromkeys(self._ways[name])]
-        more = [numbers[code if code >= 0 else ~code] for _, way in rest for code in way]
-        owned = {network.number: codes.name(name) for name, network in reversed(networks.items())}
+        numbers = codes.numbers(terminals)
+        owners, origins, first, symbols = self._pool.rules_of(networks, bare, numbers, len(terminals) + 1)
+        names = [codes.name(name) for _, name in networks]
         return NumberedRules(
-            [owned[owner] for owner in joined.owners] + [codes.name(name) for name in bare],
-            _in_a_row(origins, [origin for origin, _ in rest]),
-            np.cumsum(_in_a_row([0], sizes, [len(way) for _, way in rest]), dtype=np.int32),
-            _in_a_row(rows, more),
+            [names[owner] for owner in owners.tolist()] + [codes.name(name) for name in bare],
+            *self._with_bare(bare, numbers, origins, first, symbols),
             int(numbers[~self._start]),
+        )
+
+    def _with_bare(
+        self, bare: list[Code], numbers: I32, origins: I32, first: I32, symbols: I32
+    ) -> tuple[I32, I32, I32]:
+        """Add the rules of names without a network."""
+        rest = [(int(numbers[~name]), way) for name in bare for way in dict.fromkeys(self._ways[name])]
+        if not rest:
+            return origins, first, symbols
+        more = numbers[[code if code >= 0 else ~code for _, way in rest for code in way]]
+        ends = int(first[-1]) + np.cumsum([len(way) for _, way in rest])
+        return (
+            np.concatenate([origins, np.array([origin for origin, _ in rest], np.int32)]),
+            np.concatenate([first, ends]).astype(np.int32),
+            np.concatenate([symbols, more]),
         )
 
     def _called(self) -> list[Code]:
@@ -210,24 +213,6 @@ class _Loop(NamedTuple):
 
     bodies: list[Way]
     size: int
-
-
-def _rules(joined: JoinedNetworks, numbers: I32, names: int) -> tuple[I32, I32, I32]:
-    """Return the name of each rule, the symbols of all in a row, and how many each has. `numbers`: of symbols, by code;
-    `names`: the first number of a name."""
-    codes, targets = joined.symbols, joined.targets
-    grows = np.zeros(len(joined.owners), np.bool_)
-    grows[joined.sources] = True
-    goes_on = grows[targets]
-    pairs = np.stack([numbers[np.where(codes >= 0, codes, ~codes)], targets + names], axis=1)
-    rows = pairs[np.stack([np.ones(len(codes), np.bool_), goes_on], axis=1)]
-    empty = np.flatnonzero(joined.finals)
-    origins = np.concatenate([joined.sources, empty]) + names
-    return origins, rows, np.concatenate([1 + goes_on, np.zeros(len(empty), np.int64)])
-
-
-def _in_a_row(*parts: Sequence[int] | I32) -> I32:
-    return np.concatenate([NO_IDS, *parts]).astype(np.int32)
 
 
 def _names(ways: Iterable[Way]) -> list[Code]:
