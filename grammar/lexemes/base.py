@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from sluicegate.grammar.automata import ByteDfa, StringTable, residual_digests
 from sluicegate.grammar.automata.byte_level.distances import distances_of
+from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.token_ids import I32
 
 QUOTE = 0x22
@@ -104,6 +105,7 @@ class DfaLexeme:
     def table(self) -> I32:
         """Return int32[S, 256]: the next state by byte, -1 = refused."""
         assert isinstance(self.dfa, ByteDfa)
+        charge(self.dfa.state_count)
         return self.dfa.dense()
 
     @cached_property
@@ -130,6 +132,7 @@ class DfaLexeme:
     @cached_property
     def distances(self) -> list[int]:
         """Return for each state how many bytes lead to the nearest one in which the lexeme may end."""
+        charge(len(self.table) / 2)
         found: list[int] = distances_of(self.table, self.accepting).tolist()
         return found
 

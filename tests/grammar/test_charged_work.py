@@ -98,3 +98,19 @@ def test_walks_beside_values_are_charged_for_each_node_below(monkeypatch: pytest
     allowed(compile_lark(grammar, vocabulary).matcher(), vocabulary)
     assert max(work for _, work in walks) > 4
     assert not too_little(walks)
+
+
+def test_tables_of_terminals_that_a_completion_makes_are_charged_for_their_states() -> None:
+    """Of many numbers, each with as many decimals as its own count."""
+    names = [f"N{number}" for number in range(60)]
+    terminals = "".join(f"\n{name}: /[0-9]+[.][0-9]{{{100 + at}}}/" for at, name in enumerate(names))
+    grammar = compile_lark(f"start: {' | '.join(names)}{terminals}", byte_vocabulary())
+    matcher = grammar.matcher()
+    reading = matcher._at.readings[0]
+    assert isinstance(reading, ParserReading)
+    lexemes = reading.parser.tables.lexer.lexemes
+    with meter.allowed(meter.Allowance(5.0, ValueError("over"), charges=1e6)):
+        made = sum(len(lexeme.table) for lexeme in lexemes if lexeme is not None)
+        assert 1e6 - meter.left() >= made > 6_000
+        assert all(lexeme.distances[0] > 100 for lexeme in lexemes if lexeme is not None)
+        assert 1e6 - meter.left() >= 1.5 * made
