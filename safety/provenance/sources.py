@@ -24,6 +24,8 @@ from sluicegate.safety.provenance.spelling import decoded, loose, spelled, squee
 from sluicegate.safety.provenance.targets import CallTarget
 from sluicegate.safety.provenance.urls import bare_url, host_of, parents
 
+_JOINED = r"[^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+"""A letter or digit of a script that sets its words apart."""
 _APART = r"[\s().-]{0,2}"  # between the groups of a number
 _FAR_APART = r"[\s().,/_:-]{0,3}"  # in an untrusted text
 _URL = re.compile(
@@ -52,7 +54,25 @@ class ForeignText:
     text: UntrustedText
 
 
-class UntrustedText:
+class _SearchedText:
+    """A text in the spelling used for comparison, which is searched for many numbers."""
+
+    text: str
+
+    @cached_property
+    def _without_marks(self) -> str:
+        return _NUMBER_MARKS.sub("", self.text)
+
+    def _spaced(self, bare: str, apart: str, *, begins: bool = True) -> int:
+        """Return the offset of a number, whose digits may stand in groups, or -1. `begins`: nothing is before it."""
+        if not bare or bare not in self._without_marks:  # a hundred times faster than the pattern
+            return -1
+        digits = apart.join(map(re.escape, bare))
+        found = re.search(rf"{rf'(?<!{_JOINED})' if begins else ''}{digits}(?!{_JOINED})", self.text)
+        return found.start() if found else -1
+
+
+class UntrustedText(_SearchedText):
     """A text in which a target counts as named where a model may have read it."""
 
     def __init__(self, text: str) -> None:
@@ -88,10 +108,9 @@ class UntrustedText:
 
     def _number(self, value: str) -> int:
         bare = _NUMBER_MARKS.sub("", value)
-        at = _spaced(self.text, bare, _FAR_APART)
+        at = self._spaced(bare, _FAR_APART)
         for tail in _tails(value) if at < 0 else ():
-            found = re.search(rf"{_FAR_APART.join(tail)}(?!{_JOINED})", self.text)
-            at = found.start() if found and at < 0 else at
+            at = max(at, self._spaced(tail, _FAR_APART, begins=False))
         return at if at >= 0 or not bare.isdigit() else self._part(bare, CallTarget("number", bare))
 
     def _part(self, value: str, target: CallTarget) -> int:
@@ -103,7 +122,7 @@ class UntrustedText:
         return max(0, self.text.find(found)) if found is not None else -1
 
 
-class TrustedText:
+class TrustedText(_SearchedText):
     """A text that names targets exactly."""
 
     def __init__(self, text: str) -> None:
@@ -130,9 +149,7 @@ class TrustedText:
 
     def _names_number(self, value: str) -> bool:
         bare = re.sub(r"[\s().+-]", "", value)
-        if bare and _spaced(self.text, bare, _APART) >= 0:
-            return True
-        return any(_spaced(self.text, f"0{tail}", _APART) >= 0 for tail in _tails(value))
+        return any(self._spaced(one, _APART) >= 0 for one in (bare, *(f"0{tail}" for tail in _tails(value))))
 
 
 def _tails(number: str) -> list[str]:
@@ -143,15 +160,6 @@ def _tails(number: str) -> list[str]:
     return _NATIONAL.findall(dialled) if _NATIONAL.fullmatch(dialled) else []
 
 
-def _spaced(text: str, bare: str, apart: str) -> int:
-    """Return the offset of a number, whose digits may stand in groups, or -1."""
-    digits = apart.join(map(re.escape, bare))
-    found = re.search(rf"(?<!{_JOINED}){digits}(?!{_JOINED})", text) if bare else None
-    return found.start() if found else -1
-
-
-_JOINED = r"[^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
-"""A letter or digit of a script that sets its words apart."""
 _JOINS = re.compile(_JOINED)
 
 
