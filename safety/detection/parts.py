@@ -133,7 +133,8 @@ def opener(tags: tuple[str, ...]) -> re.Pattern[str] | None:
 
 
 def split_documents(text: str, opener: re.Pattern[str] | None) -> tuple[str, list[str]]:
-    """Return (the user's own words, the text between document tags). A tag that is never closed is ignored. Linear."""
+    """Return (the user's own words, the text between document tags). A tag that is never closed is ignored; one that is
+    closed more than once was closed by its document first, and ends at the last. Linear."""
     lower, own, documents, at = text.lower(), [], [], 0
     unclosed: set[str] = set()
     for found in opener.finditer(text) if opener else ():
@@ -144,6 +145,8 @@ def split_documents(text: str, opener: re.Pattern[str] | None) -> tuple[str, lis
         if end < 0:
             unclosed.add(tag)
             continue
+        goes_on = lower.find(f"<{tag}", end + 1)
+        end = lower.rfind(f"</{tag}>", end, goes_on if goes_on >= 0 else None)
         own.append(text[at : found.start()])
         documents.append(text[found.end() : end])
         at = end + len(tag) + 3
