@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from types import AsyncGeneratorType
 from typing import Any, TypeVar, get_args
@@ -21,6 +21,7 @@ from sluicegate.plugins import (
     Piece,
     SluicegateError,
     Timeline,
+    TokenLogprob,
     Usage,
 )
 
@@ -173,7 +174,32 @@ def _fault(piece: object, n: int) -> str:
         return "a piece whose `closed` or `stopped_by` is none"
     if type(piece.call) is not int or piece.call < 0 or not (piece.tool is None or isinstance(piece.tool, str)):
         return "a piece whose `call` or `tool` is none"
+    if not isinstance(piece.channel, str):
+        return f"a piece whose `channel` is a {type(piece.channel).__name__}"
+    if piece.logprobs and not (isinstance(piece.logprobs, tuple) and all(map(_is_logprob, piece.logprobs))):
+        return "a piece whose `logprobs` are no tuple of whole TokenLogprob"
+    if piece.probed and not (isinstance(piece.probed, tuple) and all(isinstance(p, Mapping) for p in piece.probed)):
+        return "a piece whose `probed` is no tuple of mappings"
     return ""
+
+
+def _is_logprob(found: object) -> bool:
+    return (
+        isinstance(found, TokenLogprob)
+        and isinstance(found.top, tuple)
+        and all(isinstance(one, tuple) and len(one) == 4 for one in found.top)
+        and all(map(_is_token, ((found.token_id, found.token, found.data, found.logprob), *found.top)))
+    )
+
+
+def _is_token(found: tuple[object, ...]) -> bool:
+    number, token, data, logprob = found
+    return (
+        isinstance(number, int)
+        and isinstance(token, str)
+        and isinstance(data, bytes)
+        and isinstance(logprob, int | float)
+    )
 
 
 def _is_unicode(text: str) -> bool:

@@ -12,7 +12,7 @@ import pytest
 from sluicegate.gateway import reload
 from sluicegate.gateway.rails import stage_calls
 from sluicegate.gateway.testing import AppReply, TestApp
-from sluicegate.plugins import Caller, Job, Piece, ScreenResult, Usage, Verdict
+from sluicegate.plugins import Caller, Job, Piece, ScreenResult, TokenLogprob, Usage, Verdict
 from sluicegate.plugins.testing.doubles import FakeModel
 from sluicegate.safety import RAIL_FAILURES
 
@@ -216,6 +216,11 @@ def test_a_generator_that_ends_the_process_fails_by_name(place: str, error: Base
         (Piece(0, "x", finish_reason="done"), "finish_reason 'done', expected one of stop,"),  # type: ignore[arg-type]
         (Piece(0, "x", closed="yes"), "`closed`"),  # type: ignore[arg-type]
         (Piece(0, "x", call=-1), "`call`"),
+        (Piece(0, "x", channel=[]), "`channel` is a list"),  # type: ignore[arg-type]
+        (Piece(0, "x", logprobs=7), "`logprobs`"),  # type: ignore[arg-type]
+        (Piece(0, "x", logprobs=(TokenLogprob(1, "x", "x", 0.5),)), "`logprobs`"),  # type: ignore[arg-type]
+        (Piece(0, "x", logprobs=(TokenLogprob(1, "x", b"x", -0.5, ((1, "x"),)),)), "`logprobs`"),  # type: ignore[arg-type]
+        (Piece(0, "x", probed=(1, 2)), "`probed`"),  # type: ignore[arg-type]
     ],
     ids=repr,
 )
