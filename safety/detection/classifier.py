@@ -1,12 +1,13 @@
 """Linear heads over hashed features: one dot product for every window of a text, whatever their number.
 
 A window's score is the sum of its features' weights over the root of how many there are, for words and for
-characters; concepts, where a head reads them, count beside the words. Sums come from prefix sums, so a long text costs
-one pass. A head may have weights that count once in a window, however often a feature stands there, so that what a long
-text says again and again does not add up to an alarm: those take one sorting and a sum for each window. Fewer than four
-words are divided as four are, so that a word or two alone are no more than a hint. The score becomes a number between 0
-and 1: 0.5 is where one in a hundred of the harmless texts of the training sets stood (cross-validated), and the slope
-is that of a logistic calibration on the same held-out scores.
+characters; concepts, where a head reads them, count beside the words (`occurrences` makes the sums). A head may have
+weights that count once in a window, however often a feature stands there, so that what a long text says again and again
+does not add up to an alarm. Fewer than four words are divided as four are, so that a word or two alone are no more than
+a hint. Beside its own weights a head may have rivals, of which the lowest score counts, and a network: what only one of
+them finds is seldom an attack. The score becomes a number between 0 and 1: 0.5 is where one in a hundred of the
+harmless texts of the training sets stood (cross-validated), and the slope is that of a logistic calibration on the same
+held-out scores.
 
 Not covered: meaning beyond three words. A paraphrase that shares no words with what was learned passes.
 """
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,29 +25,25 @@ import numpy.typing as npt
 
 from sluicegate.plugins.errors import ConfigurationError
 from sluicegate.safety.detection.features import BUCKETS, CONCEPT_BUCKETS, Integers, TextFeatures, features
+from sluicegate.safety.detection.scoring.network import ROWS, WIDTH, TextNetwork
+from sluicegate.safety.detection.scoring.occurrences import Floats, Sums, WindowFeatures, char_roots, sums, word_roots
 from sluicegate.safety.detection.segments import CONTEXT
 from sluicegate.safety.detection.settings import WEIGHTS
 
 HEADS = ("injection", "document", "harm")
-FORMAT = 4
-READABLE = (1, 2, 3, FORMAT)
+FORMAT = 5
+READABLE = (1, 2, 3, 4, FORMAT)
 """Format 1 is that of weights of which no head reads concepts, format 2 of those of which none reads parts, format 3 of
-those that all count every occurrence."""
+those that all count every occurrence, format 4 of those without rivals and network."""
 
 CHARACTER_SHARE = 0.5
 """How much the character n-grams weigh beside the words."""
-NGRAMS_PER_CHARACTER = 4.0
-LEAST_WORDS = 4.0
-LEAST_CHARACTERS = 20.0
-"""A window counts as at least so long: two words are little evidence, whatever they are."""
 CONTEXT_SCALE = 0.4
 BIAS = 0.5
 
+_SCALARS = ("bias", "slope", "midpoint", "document_midpoint", "part_share", "rival_share", "network_share")
 _PARTS = ("words", "chars", "concepts", "words_once", "chars_once")
-_PLACE_BITS = 40
 
-Floats = npt.NDArray[np.float32]
-Sums = npt.NDArray[np.float64]
 Windows = Sequence[tuple[int, int]]
 
 
@@ -84,7 +81,8 @@ class Head:
     `document_midpoint` where a document is read by a head that is not made for documents. `concepts`
     [CONCEPT_BUCKETS], or none where the head reads none. `part_share`: how much the worst short part of a text counts
     beside its worst window. `words_once`, `chars_once` [BUCKETS], or none: more weights of the same features, which
-    count once in a window, as concepts then do."""
+    count once in a window, as concepts then do. `rivals`: heads of the same features, the lowest of whose scores has
+    `rival_share` of the linear part of the score; `network` has `network_share` of the whole."""
 
     words: Floats
     chars: Floats
@@ -97,6 +95,10 @@ class Head:
     part_share: float = 0.0
     words_once: Floats | None = None
     chars_once: Floats | None = None
+    rivals: tuple[Head, ...] = ()
+    rival_share: float = 0.0
+    network: TextNetwork | None = None
+    network_share: float = 0.0
 
     def features(self, text: str) -> TextFeatures:
         """Hash the features of folded `text` that this head uses."""
@@ -105,26 +107,40 @@ class Head:
     def scores(self, found: TextFeatures, windows: Windows, context: Floats | None = None) -> Floats:
         """Return the raw score of each window; `context` [n, len(CONTEXT)] where windows are segments of a document."""
         bounds = np.asarray(windows, dtype=np.int64).reshape(-1, 2)
-        words = _sums(self.words, self.words_once, found.words, found.word_at, bounds)
-        if self.concepts is not None:
-            every, once = (self.concepts, None) if self.words_once is None else (None, self.concepts)
-            words += _sums(every, once, found.concepts, found.concept_at, bounds)
-        words /= _word_roots(found, bounds)
-        chars = _sums(self.chars, self.chars_once, found.chars, found.char_at, bounds)
-        chars /= _char_roots(found, bounds)
-        total = words + CHARACTER_SHARE * chars + BIAS * self.bias
+        read = WindowFeatures.of(found, bounds, once=self.counts_once)
+        total = self._linear(read)
+        if self.rivals:
+            lowest = np.min([rival._linear(read) for rival in self.rivals], axis=0)
+            total = (1 - self.rival_share) * total + self.rival_share * lowest
+        if self.network is not None:
+            beside = self.network.scores(read, CHARACTER_SHARE)
+            total = (1 - self.network_share) * total + self.network_share * beside
         if context is not None:
             total = total + CONTEXT_SCALE * (context @ self.context)
         result: Floats = total.astype(np.float32)
         return result
 
+    @property
+    def counts_once(self) -> bool:
+        """Tell whether something in this head counts once in a window."""
+        return self.words_once is not None or self.network is not None or any(r.counts_once for r in self.rivals)
+
+    def _linear(self, read: WindowFeatures) -> Sums:
+        words = sums(self.words, self.words_once, read.words)
+        if self.concepts is not None:
+            every, once = (self.concepts, None) if self.words_once is None else (None, self.concepts)
+            words += sums(every, once, read.concepts)
+        chars = sums(self.chars, self.chars_once, read.chars)
+        return words / read.word_roots + CHARACTER_SHARE * (chars / read.char_roots) + BIAS * self.bias
+
     def share(self, found: TextFeatures, window: tuple[int, int]) -> FeatureShare:
         """Return the n-grams of one window and their factors in its score by the weights that count all of them."""
         bounds = np.asarray([window], dtype=np.int64)
         words, chars = (slice(*np.searchsorted(at, window)) for at in (found.word_at, found.char_at))
-        roots = _word_roots(found, bounds), _char_roots(found, bounds)
+        roots = word_roots(found, bounds), char_roots(found, bounds)
         bucketed = found.words[words], found.chars[chars]
-        factors = 1.0 / float(roots[0][0]), CHARACTER_SHARE / float(roots[1][0])
+        own = (1 - self.rival_share) * (1 - self.network_share)
+        factors = own / float(roots[0][0]), own * CHARACTER_SHARE / float(roots[1][0])
         return FeatureShare(
             *bucketed, *(np.full(len(at), factor) for at, factor in zip(bucketed, factors, strict=True))
         )
@@ -133,51 +149,6 @@ class Head:
         """Return a number between 0 and 1, monotone in `score`; 0.5 at the midpoint."""
         midpoint = self.document_midpoint if document else self.midpoint
         return float(1.0 / (1.0 + np.exp(-np.clip(self.slope * (score - midpoint), -30.0, 30.0))))
-
-
-def _sums(every: Floats | None, once: Floats | None, buckets: Integers, at: Integers, bounds: Integers) -> Sums:
-    """Return for each window the sum of the weights `every` of its buckets and of `once` of its distinct ones."""
-    low, high = np.searchsorted(at, bounds[:, 0]), np.searchsorted(at, bounds[:, 1])
-    sums: Sums = np.zeros(len(bounds))
-    if every is not None:
-        prefix = np.concatenate(([0.0], np.cumsum(every[buckets], dtype=np.float64)))
-        sums += prefix[high] - prefix[low]
-    if once is not None:
-        sums += _sums_once(once[buckets].astype(np.float64), _before(buckets), low, high)
-    return sums
-
-
-def _sums_once(weights: Sums, before: Integers, low: Integers, high: Integers) -> Sums:
-    """Sum the weights at the places of each window that are the first of their bucket there."""
-    spans = zip(low.tolist(), high.tolist(), strict=True)
-    return np.array([weights[start:end] @ (before[start:end] < start) for start, end in spans], dtype=np.float64)
-
-
-def _before(buckets: Integers) -> Integers:
-    """Return for each place the last place before it with the same bucket, else -1. Buckets and places share one number
-    that is sorted, which is many times as fast as a stable sort of places."""
-    found = np.full(len(buckets), -1, dtype=np.int64)
-    ordered = np.sort(buckets << _PLACE_BITS | np.arange(len(buckets), dtype=np.int64))
-    places = ordered & (1 << _PLACE_BITS) - 1
-    same = ordered[1:] >> _PLACE_BITS == ordered[:-1] >> _PLACE_BITS
-    found[places[1:][same]] = places[:-1][same]
-    return found
-
-
-def _word_roots(found: TextFeatures, bounds: Integers) -> npt.NDArray[np.float64]:
-    """Return the root of how many words each window holds, in a short one of `LEAST_WORDS`."""
-    return np.sqrt(np.maximum(_counts(found.starts, bounds), LEAST_WORDS))
-
-
-def _char_roots(found: TextFeatures, bounds: Integers) -> npt.NDArray[np.float64]:
-    """Return the root of about how many characters each window holds, in a short one of `LEAST_CHARACTERS`."""
-    return np.sqrt(np.maximum(_counts(found.char_at, bounds) / NGRAMS_PER_CHARACTER, LEAST_CHARACTERS))
-
-
-def _counts(at: Integers, bounds: Integers) -> npt.NDArray[np.float64]:
-    count = np.searchsorted(at, bounds[:, 1]) - np.searchsorted(at, bounds[:, 0])
-    found: npt.NDArray[np.float64] = count.astype(np.float64)
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,15 +162,31 @@ class Classifier:
         """Write the weights as int8 with one scale for each array."""
         arrays: dict[str, npt.NDArray[Any]] = {}
         for name, head in self.heads.items():
-            for part in _PARTS:
-                if (weights := getattr(head, part)) is not None:
-                    arrays[f"{name}.{part}"], arrays[f"{name}.{part}.scale"] = _to_int8(weights)
-            arrays[f"{name}.context"] = head.context
-            scalars = head.bias, head.slope, head.midpoint, head.document_midpoint, head.part_share
-            arrays[f"{name}.scalars"] = np.array(scalars, dtype=np.float32)
+            arrays |= _arrays(name, head)
+            for i, rival in enumerate(head.rivals):
+                arrays |= _arrays(f"{name}.rival{i}", rival)
+            if head.network is not None:
+                arrays |= _network_arrays(f"{name}.network", head.network)
         about = json.dumps({"format": FORMAT, **self.about}, sort_keys=True)
         arrays["about"] = np.frombuffer(about.encode(), dtype=np.uint8)
         np.savez_compressed(path, allow_pickle=False, **arrays)
+
+
+def _arrays(name: str, head: Head) -> dict[str, npt.NDArray[Any]]:
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    for part in _PARTS:
+        if (weights := getattr(head, part)) is not None:
+            arrays[f"{name}.{part}"], arrays[f"{name}.{part}.scale"] = _to_int8(weights)
+    arrays[f"{name}.context"] = head.context
+    scalars = [getattr(head, part) for part in _SCALARS]
+    arrays[f"{name}.scalars"] = np.array(scalars, dtype=np.float32)
+    return arrays
+
+
+def _network_arrays(name: str, network: TextNetwork) -> dict[str, npt.NDArray[Any]]:
+    table, scale = _to_int8(network.table)
+    last = np.concatenate((network.hidden, network.output, [network.bias])).astype(np.float32)
+    return {f"{name}.table": table, f"{name}.table.scale": scale, f"{name}.last": last}
 
 
 def _to_int8(weights: Floats) -> tuple[npt.NDArray[np.int8], Floats]:
@@ -214,12 +201,20 @@ def load(path: Path = WEIGHTS) -> Classifier:
             about = json.loads(arrays["about"].tobytes())
             if about["format"] not in READABLE:
                 raise ValueError(f"format {about['format']}, expected {FORMAT}")
-            return Classifier({name: _head(arrays, name) for name in HEADS}, about)
+            return Classifier({name: _whole(arrays, name) for name in HEADS}, about)
     except (OSError, KeyError, ValueError) as error:
         raise ConfigurationError(
             f"detection weights {str(path)!r} cannot be read: {error}; "
             "`sluicegate safety tune --apply` writes them, as does `python -m training.detector.train --data FOLDER`"
         ) from error
+
+
+def _whole(arrays: Mapping[str, npt.NDArray[Any]], name: str) -> Head:
+    """Read a head with its rivals and its network."""
+    count = len({key.split(".")[1] for key in arrays if key.startswith(f"{name}.rival")})
+    network = _network(arrays, f"{name}.network") if f"{name}.network.table" in arrays else None
+    rivals = tuple(_head(arrays, f"{name}.rival{i}") for i in range(count))
+    return replace(_head(arrays, name), rivals=rivals, network=network)
 
 
 def _head(arrays: Mapping[str, npt.NDArray[Any]], name: str) -> Head:
@@ -228,20 +223,15 @@ def _head(arrays: Mapping[str, npt.NDArray[Any]], name: str) -> Head:
     shapes = {part: (CONCEPT_BUCKETS if part == "concepts" else BUCKETS,) for part in parts}
     if {part: weights.shape for part, weights in parts.items()} != shapes or context.shape != (len(CONTEXT),):
         raise ValueError(f"head {name!r} has the wrong shape")
-    bias, slope, midpoint, document_midpoint, *shares = (float(x) for x in arrays[f"{name}.scalars"])
-    return Head(
-        parts["words"],
-        parts["chars"],
-        context.astype(np.float32),
-        bias,
-        slope,
-        midpoint,
-        document_midpoint,
-        concepts=parts.get("concepts"),
-        part_share=shares[0] if shares else 0.0,
-        words_once=parts.get("words_once"),
-        chars_once=parts.get("chars_once"),
-    )
+    scalars = dict(zip(_SCALARS, (float(x) for x in arrays[f"{name}.scalars"]), strict=False))
+    return Head(context=context.astype(np.float32), **parts, **scalars)  # type: ignore[arg-type]  # two kinds of values
+
+
+def _network(arrays: Mapping[str, npt.NDArray[Any]], name: str) -> TextNetwork:
+    table, last = _from_int8(arrays, f"{name}.table"), arrays[f"{name}.last"]
+    if table.shape != (ROWS, WIDTH) or last.shape != (2 * WIDTH + 1,):
+        raise ValueError(f"{name} has the wrong shape")
+    return TextNetwork(table, last[:WIDTH], last[WIDTH : 2 * WIDTH], float(last[-1]))
 
 
 def _from_int8(arrays: Mapping[str, npt.NDArray[Any]], name: str) -> Floats:

@@ -17,26 +17,24 @@ from sluicegate.safety.detection.classifier import (
     BIAS,
     CHARACTER_SHARE,
     CONTEXT_SCALE,
-    LEAST_CHARACTERS,
-    LEAST_WORDS,
-    NGRAMS_PER_CHARACTER,
     Head,
 )
 from sluicegate.safety.detection.detector import WINDOW, document_features, windows
 from sluicegate.safety.detection.features import BUCKETS, CONCEPT_BUCKETS, Integers, TextFeatures, features
 from sluicegate.safety.detection.normalise import fold
 from sluicegate.safety.detection.repeats import without_repeats
+from sluicegate.safety.detection.scoring.occurrences import LEAST_CHARACTERS, LEAST_WORDS, NGRAMS_PER_CHARACTER
 from sluicegate.safety.detection.segments import CONTEXT
 
 _CONTEXT = 2 * BUCKETS + 1
-_CONCEPTS = _CONTEXT + len(CONTEXT)
-WIDTH = _CONCEPTS + CONCEPT_BUCKETS
+CONCEPTS = _CONTEXT + len(CONTEXT)
+WIDTH = CONCEPTS + CONCEPT_BUCKETS
 """Columns: words, characters, bias, context, concepts."""
 
 EPOCHS = 8
 PRUNED = 0.004
 """Weights below this share of the largest are dropped."""
-CAP = 0.8
+CAP = 0.7
 CAPPED_BY = 20
 """Where a head is capped, no weight exceeds this share of the weight of that rank: a few words of attacks ("base64",
 "prompt", "limits") weigh so much that one of them alone makes a harmless text ring (0210)."""
@@ -118,7 +116,7 @@ def _row(
     if context is not None:
         at.append(_CONTEXT + np.arange(len(CONTEXT)))
         value.append(CONTEXT_SCALE * context.astype(np.float64))
-    at.append(_CONCEPTS + concepts)
+    at.append(CONCEPTS + concepts)
     value.append(concept_counts / root)
     return Row(np.concatenate(at), np.concatenate(value), bad, weight)
 
@@ -175,8 +173,8 @@ def _descend(
 
 def _head(weights: npt.NDArray[np.float64]) -> Head:
     words, chars = (_pruned(part) for part in (weights[:BUCKETS], weights[BUCKETS : 2 * BUCKETS]))
-    context = weights[_CONTEXT:_CONCEPTS].astype(np.float32)
-    concepts = weights[_CONCEPTS:]
+    context = weights[_CONTEXT:CONCEPTS].astype(np.float32)
+    concepts = weights[CONCEPTS:]
     read = _pruned(concepts) if concepts.any() else None
     return Head(words, chars, context, float(weights[2 * BUCKETS]), concepts=read)
 

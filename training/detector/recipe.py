@@ -3,12 +3,14 @@
 A generated text that equals a text of the sets is dropped, so that no fold is tested on what its rivals were made of.
 
 Head `injection` is a mean of two: one of n-grams, and one that reads concepts too and learns from more texts, which
-finds more in sources that nothing is known of, and alone finds less in those that are.
+finds more in sources that nothing is known of, and alone finds less in those that are. Beside them the lowest of three
+counts: the first, and the second fitted to either half of the harmless sources; and a small network.
 """
 
 from __future__ import annotations
 
 import random
+import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,6 +32,7 @@ from training.detector import (
 )
 from training.detector.data import Example
 from training.detector.fit import Row, concept_row, counted_once, fit, mixed, segment_rows, text_row, window_rows
+from training.detector.network import fit_network
 from training.detector.phrases import wider
 
 SEED = 0
@@ -47,6 +50,14 @@ CONCEPT_SHARE = 0.5
 keeps long harmless texts quiet there loses attacks in the other (0205)."""
 PART_SHARE = {"injection": 0.4, "document": 0.0, "harm": 0.0}
 """Of a text's worst short part in its score (0200)."""
+RIVAL_SHARE = 0.6
+"""Of the lowest of the rivals in the linear part of head `injection`. An attack is one to all of them, a harmless text
+that rings mostly to some (0219)."""
+RIVAL_WEIGHT = 1.5
+"""Of the harmless sources that a rival learns from, as it learns from half of them."""
+NETWORK_SHARE = 0.15
+NETWORK_SCALE = 0.385
+"""What brings the network's scores to the spread of the linear ones."""
 WORDINGS = 4
 """How often a template is filled with passages of ours."""
 DOCSTRINGS = 2000
@@ -120,6 +131,15 @@ class Item:
     example: Example | None = None
     kind: str = ""
     """Of a generated harmless request: what kind (see `requests`)."""
+    package: str = ""
+    """That the text was published in, if it was."""
+
+    @property
+    def source(self) -> str:
+        """Return the name of what shares its authors or its making with this row; empty for texts of no kind."""
+        if self.example:
+            return self.example.set
+        return f"pkg:{self.package}" if self.package else self.kind and f"gen:{self.kind}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +157,8 @@ class Own:
 class Published:
     """Harmless texts of other authors: of packages, and long passages in many languages."""
 
-    texts: Sequence[str] = ()
+    texts: Sequence[tuple[str, str]] = ()
+    """(package, text)."""
     passages: Sequence[str] = ()
 
 
@@ -147,7 +168,7 @@ NOTHING_PUBLISHED = Published()
 def published(wheels: Sequence[Path]) -> Published:
     """Read what the wheels of `packages` hold."""
     passages = [text for text in catalogues.passages(wheels, PASSAGES) if not packages.ATTACKS.search(text)]
-    return Published([text for _, text in packages.texts(wheels).found], passages)
+    return Published(packages.texts(wheels).found, passages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,15 +181,44 @@ class Material:
     def train(self, head: str, keep: Callable[[Example], bool] = lambda _: True, without: Collection[str] = ()) -> Head:
         """Fit on the examples that `keep` admits and on all generated items but those of the kinds `without`."""
 
-        def fitted(items: list[Item]) -> Head:
-            kept = (item for item in items if item.kind not in without)
-            rows = [item.row for item in kept if item.example is None or keep(item.example)]
-            return fit(rows, COST[head], capped=head == "injection")
+        def kept(items: list[Item]) -> list[Item]:
+            wanted = (item for item in items if item.kind not in without)
+            return [item for item in wanted if item.example is None or keep(item.example)]
 
-        found = fitted(self.items[head])
+        rows = [item.row for item in kept(self.items[head])]
+        found = fit(rows, COST[head], capped=head == "injection")
         if head == "injection" and self.concepts:
-            found = mixed(found, counted_once(fitted(self.concepts)), CONCEPT_SHARE)
+            found = _joined(found, kept(self.concepts))
         return replace(found, part_share=PART_SHARE[head])
+
+
+def _joined(first: Head, concepts: list[Item]) -> Head:
+    """Return head `injection`: the first member with what is fitted to the rows of the second."""
+
+    def fitted(rows: Sequence[Row]) -> Head:
+        return counted_once(fit(rows, COST["injection"], capped=True))
+
+    rows = [item.row for item in concepts]
+    halves = (fitted(_half(concepts, which)) for which in (0, 1))
+    return replace(
+        mixed(first, fitted(rows), CONCEPT_SHARE),
+        rivals=(first, *halves),
+        rival_share=RIVAL_SHARE,
+        network=fit_network(rows, NETWORK_SCALE),
+        network_share=NETWORK_SHARE,
+    )
+
+
+def _half(items: Iterable[Item], which: int) -> list[Row]:
+    """Return the rows of all attacks, and of half of the harmless sources at more of their weight; the sets that the
+    thresholds are made on, and texts of no kind, are in both halves."""
+    found = []
+    for item in items:
+        if item.row.bad or item.source in ("", *data.BENIGN):
+            found.append(item.row)
+        elif zlib.crc32(item.source.encode()) % 2 == which:
+            found.append(replace(item.row, weight=RIVAL_WEIGHT * item.row.weight))
+    return found
 
 
 def gather(sets: dict[str, list[Example]], folders: Sequence[Path], others: Published = NOTHING_PUBLISHED) -> Material:
@@ -248,11 +298,11 @@ def _long(read: Reader) -> list[Item]:
 
 def _published(others: Published, known: Collection[str], read: Reader) -> list[Item]:
     """Return every window of the texts of other authors, as most attacks are shorter than their longest."""
-    weighted = ((others.texts, PACKAGE_WEIGHT), (others.passages, PASSAGE_WEIGHT))
+    passages = [("passages", text) for text in others.passages]
     return [
-        Item(row, None, "published")
-        for texts, weight in weighted
-        for text in texts
+        Item(row, None, "published", package)
+        for texts, weight in ((others.texts, PACKAGE_WEIGHT), (passages, PASSAGE_WEIGHT))
+        for package, text in texts
         if data.key(text) not in known
         for row in window_rows(text, False, weight, read)
     ]

@@ -7,7 +7,7 @@ from tests.safety.detection.near import NEAR
 
 
 def test_requests_near_the_border_ring_seldom() -> None:
-    """Of 95, 16 rang with the weights before (0210)."""
+    """Of 95, 16 rang before 0210 and 11 before 0219, which had fewer alarms elsewhere in mind."""
     detector = Detector(load())
     rang = [(score, text) for text in NEAR if (score := detector.injection(text).score) >= 0.5]
-    assert len(rang) <= 12, rang
+    assert len(rang) <= 13, rang
