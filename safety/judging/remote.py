@@ -4,7 +4,8 @@ A chat API gets the conversation with the answer so far as its last message; the
 `/v1/moderations` gets the unit with the text before it. Anything but a verdict raises: another status, a redirect, a
 response too long, no JSON, no score. All requests share one connection pool.
 
-Not covered: DNS rebinding, and batching of judgements.
+Not covered: DNS rebinding, batching of judgements, and a service that sends interim heads ("100 Continue") without end:
+it takes the event loop, up to 0.3 s at a time, until the rail's time budget is over.
 """
 
 from __future__ import annotations
