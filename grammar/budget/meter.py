@@ -30,7 +30,7 @@ DEFAULT_BUDGET = Budget()
 _OF_STATE, _OF_EDGE, _OF_LOOK = 5.0, 0.5, 30
 """Work charged per state of an automaton over characters, per class of characters there, and between two checks of the
 clock where no states are made."""
-_TICKS = 256
+_TICKS = 256.0
 """Small steps, or charges, between two checks of the clock: at most about a millisecond of work."""
 _UNSEEN_S = 0.001
 """Most CPU time charged for the work up to the first check of the clock, if the clock was not read before."""

@@ -15,7 +15,8 @@ from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.boundary import Ending
 from sluicegate.grammar.vocabulary.pruning import walk
 from sluicegate.grammar.vocabulary.slices import VocabularySlice, taken
-from sluicegate.grammar.vocabulary.trie import TrieNode, build_trie
+from sluicegate.grammar.vocabulary.trie import build_trie
+from sluicegate.grammar.vocabulary.trie_node import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _OF_WALK, _TOKENS_A_CHARGE = 300, 60

@@ -17,7 +17,7 @@ from sluicegate.grammar.lexemes.scalars import shared_automata
 from sluicegate.grammar.lexemes.without_given import WithoutGiven
 from sluicegate.grammar.lexemes.words import WordList
 from sluicegate.grammar.token_ids import I32, join
-from sluicegate.grammar.vocabulary.trie import TrieNode
+from sluicegate.grammar.vocabulary.trie_node import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.frozen import frozen_when_checked
 

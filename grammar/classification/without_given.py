@@ -12,7 +12,7 @@ from sluicegate.grammar.lexemes.without_given import PlaceWithout, WithoutGiven
 from sluicegate.grammar.token_ids import I32, join
 from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.boundary import Ending
-from sluicegate.grammar.vocabulary.trie import TrieNode
+from sluicegate.grammar.vocabulary.trie_node import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _WORDS_A_CHARGE = 10

@@ -18,7 +18,7 @@ from sluicegate.grammar.lexemes.words import WordList, Words
 from sluicegate.grammar.token_ids import I32, join
 from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.boundary import Ending
-from sluicegate.grammar.vocabulary.trie import TrieNode
+from sluicegate.grammar.vocabulary.trie_node import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _APART = 64
@@ -34,7 +34,7 @@ class Rest(NamedTuple):
     ending: Ending | None
 
 
-def rests(vocabulary: Vocabulary, lexeme: WordList, state: State) -> list[tuple[int, Rest]] | None:
+def rests(vocabulary: Vocabulary, lexeme: WordList[State], state: State) -> list[tuple[int, Rest]] | None:
     """Return (outcome, rest of the word) for each word `state` may still become; rests are cached by spelling. None if
     more than 64 words are left, or a character is spelled with a backslash."""
     window = lexeme.window(state)
@@ -68,7 +68,7 @@ def _of_rest(vocabulary: Vocabulary, is_string: bool, rest: bytes) -> Rest:
     return Rest(found.ids, found.endings[0] if found.endings else None)
 
 
-def of_words(vocabulary: Vocabulary, lexeme: WordList, state: State) -> RootClass:
+def of_words(vocabulary: Vocabulary, lexeme: WordList[State], state: State) -> RootClass:
     """Classify the whole vocabulary from `state`."""
     tokens = _Tokens(vocabulary, lexeme)
     window = lexeme.window(state)
@@ -84,7 +84,7 @@ def of_words(vocabulary: Vocabulary, lexeme: WordList, state: State) -> RootClas
 class _Tokens:
     """Collects tokens from one state: those that stay inside, and by outcome the parts of an `Ending`."""
 
-    def __init__(self, vocabulary: Vocabulary, lexeme: WordList) -> None:
+    def __init__(self, vocabulary: Vocabulary, lexeme: WordList[State]) -> None:
         self.vocabulary = vocabulary
         self.lexeme = lexeme
         self.inside: list[I32] = []

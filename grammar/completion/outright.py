@@ -13,7 +13,7 @@ from sluicegate.grammar.completion.new_values import NewValues, member, value_of
 from sluicegate.grammar.completion.words import ShortWords
 from sluicegate.grammar.json.arrays.listed import ListedState
 from sluicegate.grammar.json.arrays.state import ArrayState
-from sluicegate.grammar.json.container import Container, PartDone
+from sluicegate.grammar.json.container import AnyContainer, PartDone
 from sluicegate.grammar.json.objects.state import NameStart, ObjectState
 from sluicegate.grammar.lexemes.base import QUOTE
 from sluicegate.grammar.reading.continuations import Continuation
@@ -66,7 +66,7 @@ class Outright:
         self._sure = True
         """Whether the text being made contains nothing that may be refused."""
 
-    def rest(self, done: PartDone, written: WrittenText) -> ClosingText:
+    def rest(self, done: PartDone[AnyContainer], written: WrittenText) -> ClosingText:
         """Return a text from the end of a part to the closing bracket, and to the brackets around it, as far as listing
         missing parts completes them."""
         texts: list[bytes] = []
@@ -86,7 +86,7 @@ class Outright:
         whole = after is not None and after.is_end and type(after) is EndOfText
         return ClosingText(b"".join(texts), self._sure, whole)
 
-    def _closed(self, container: Container, before: _Before) -> bytes | None:
+    def _closed(self, container: AnyContainer, before: _Before) -> bytes | None:
         """Return a text from the end of a part to the closing bracket; None if there is none."""
         charge(_OF_PART)
         self._sure = self._sure and container.plan.check is None
@@ -97,7 +97,7 @@ class Outright:
         text = None if parts is None else b"".join(b"," + part for part in parts) + bracket
         return text if text is None or len(text) <= _MOST_BYTES else None
 
-    def _parts(self, container: Container, before: _Before) -> list[bytes] | None:
+    def _parts(self, container: AnyContainer, before: _Before) -> list[bytes] | None:
         if isinstance(container, ObjectState):
             return self._members(container, before)
         assert isinstance(container, ArrayState)

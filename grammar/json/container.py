@@ -4,7 +4,7 @@ bracket."""
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from sluicegate.grammar.json.few_values import FewValue
 from sluicegate.grammar.json.layout import Between, Layout, Then, closing
@@ -37,15 +37,19 @@ class ContainerPlan(Protocol):
         """Return the guard that is asked of the whole container when it is closed."""
 
 
-class Container:
+_Plan = TypeVar("_Plan", bound=ContainerPlan, covariant=True)
+SourceT = TypeVar("SourceT", bound=LayoutSource, covariant=True)
+
+
+class Container(Generic[_Plan, SourceT]):
     """An open object or array between two parts. Immutable except for caches; `values` interns it, so that equal states
     are one object."""
 
     __slots__ = ("_between", "_done", "_opened", "follow", "plan", "values")
     bracket = 0
     """Byte of the closing bracket."""
-    plan: ContainerPlan
-    values: LayoutSource
+    plan: _Plan
+    values: SourceT
 
     def __init__(self, follow: Continuation) -> None:
         self.follow = follow
@@ -153,7 +157,11 @@ class Container:
         return joined((parts, closed))
 
 
-def closed_guard(state: Container) -> Guard | None:
+AnyContainer = Container[ContainerPlan, LayoutSource]
+_State = TypeVar("_State", bound=AnyContainer, covariant=True)
+
+
+def closed_guard(state: AnyContainer) -> Guard | None:
     """Return the guard for a part after which only closing brackets can follow: it asks whether the unique item that
     these brackets end is new. None if there is no such guard, or it need not be asked yet."""
     branches = state.follow.branches
@@ -167,14 +175,13 @@ def closed_guard(state: Container) -> Guard | None:
     return DistinctOnceClosed(bracket) if isinstance(guard, DistinctItem) else None
 
 
-class PartDone(Continuation):
+class PartDone(Continuation, Generic[_State]):
     """The continuation after a part of a container, whose next state is `state`."""
 
     __slots__ = ("state",)
     by_outcome = False
-    state: Container
 
-    def __init__(self, state: Container, guard: Guard | None = None) -> None:
+    def __init__(self, state: _State, guard: Guard | None = None) -> None:
         super().__init__(guard)
         self.state = state
 

@@ -16,7 +16,7 @@ from sluicegate.grammar.reading.mask_builder import MaskBuilder
 from sluicegate.grammar.reading.reading import MANY_BYTES, Place, Reading, Run, of_readings, usual_bytes
 from sluicegate.grammar.reading.readings import ByteChoice, InLexeme, LastBracket
 from sluicegate.grammar.vocabulary.punctuation import PunctuationNode, PunctuationTrie
-from sluicegate.grammar.vocabulary.trie import TrieNode
+from sluicegate.grammar.vocabulary.trie_node import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.errors import InvalidGrammar
 

@@ -7,7 +7,6 @@ string after its closing quote) ends at once.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -76,21 +75,28 @@ class DfaLexeme:
     ) -> None:
         self.general = general
         self.is_blank = is_blank
+        # what a grammar of many terminals does not ask of each is made when it is asked for
+        self._table: I32 | None = None
+        self._accepting: npt.NDArray[np.bool_] | None = None
+        self._accepts: list[bool] | None = None
+        self._grows: list[bool] | None = None
+        self._steady: npt.NDArray[np.int64] | None = None
+        self._distances: list[int] | None = None
         self.branches: dict[Any, Any] | None = {}
         self.dfa = dfa
         if isinstance(dfa, StringTable):
-            quoted, self.table = True, dfa.table
+            quoted, self._table = True, dfa.table
         elif quoted:
-            self.table = _closed(dfa)
+            self._table = _closed(dfa)
         elif not general:
-            self.table = dfa.dense()  # its own: read-only arrays would make compiled loops compile again
+            self._table = dfa.dense()  # its own: read-only arrays would make compiled loops compile again
         self.quoted = self.is_string = quoted
         size = len(self.table) if quoted or isinstance(dfa, StringTable) else dfa.state_count
         self.final = size - 1 if quoted else -1 if general else _last_state(dfa)
         """The state in which the lexeme has ended; -1 where it can continue from every state in which it may end."""
         if quoted:
-            self.accepting = np.zeros(size, np.bool_)
-            self.accepting[-1] = True
+            self._accepting = np.zeros(size, np.bool_)
+            self._accepting[-1] = True
             self._grows = [True] * (size - 1) + [False]
         self.start = 0
         self._rows: list[list[int] | None] = [None] * size
@@ -99,42 +105,47 @@ class DfaLexeme:
         self.taken: dict[int, dict[int, bool]] = {}
         """By slice of the vocabulary and state, see `slices.taken`."""
 
-    # what a grammar of many terminals does not ask of each is made when it is asked for
-
-    @cached_property
+    @property
     def table(self) -> I32:
         """Return int32[S, 256]: the next state by byte, -1 = refused."""
-        assert isinstance(self.dfa, ByteDfa)
-        charge(self.dfa.state_count)
-        return self.dfa.dense()
+        if self._table is None:
+            assert isinstance(self.dfa, ByteDfa)
+            charge(self.dfa.state_count)
+            self._table = self.dfa.dense()
+        return self._table
 
-    @cached_property
+    @property
     def accepting(self) -> npt.NDArray[np.bool_]:
         """Return bool[S]: whether the lexeme may end in a state."""
-        assert isinstance(self.dfa, ByteDfa)
-        return np.array(self.dfa.accepting)
+        if self._accepting is None:
+            assert isinstance(self.dfa, ByteDfa)
+            self._accepting = np.array(self.dfa.accepting)
+        return self._accepting
 
-    @cached_property
-    def _accepts(self) -> list[bool]:
-        found: list[bool] = self.accepting.tolist()
-        return found
-
-    @cached_property
-    def _grows(self) -> list[bool]:
-        assert isinstance(self.dfa, ByteDfa)
-        return [bool(row) for row in self.dfa.segments]
-
-    @cached_property
+    @property
     def steady(self) -> npt.NDArray[np.int64]:
         """Return what walks found out about the states, see `pruning`; the walks write to it."""
-        return np.zeros(len(self.table), np.int64)
+        if self._steady is None:
+            self._steady = np.zeros(len(self.table), np.int64)
+        return self._steady
 
-    @cached_property
+    @property
     def distances(self) -> list[int]:
         """Return for each state how many bytes lead to the nearest one in which the lexeme may end."""
-        charge(len(self.table) / 2)
-        found: list[int] = distances_of(self.table, self.accepting).tolist()
+        if self._distances is None:
+            charge(len(self.table) / 2)
+            self._distances = distances_of(self.table, self.accepting).tolist()
+        return self._distances
+
+    def _find_accepts(self) -> list[bool]:
+        found: list[bool] = self.accepting.tolist()
+        self._accepts = found
         return found
+
+    def _find_grows(self) -> list[bool]:
+        assert isinstance(self.dfa, ByteDfa)
+        self._grows = [bool(row) for row in self.dfa.segments]
+        return self._grows
 
     def row(self, state: int) -> list[int]:
         """Return the next state by byte, -1 = refused."""
@@ -148,24 +159,26 @@ class DfaLexeme:
         return None if after < 0 else after
 
     def outcome(self, state: int) -> int | None:
-        return 0 if self._accepts[state] else None
+        return 0 if (self._accepts or self._find_accepts())[state] else None
 
     def grows(self, state: int) -> bool:
-        return self._grows[state]
+        return (self._grows or self._find_grows())[state]
 
     def run(self, state: int, text: bytes) -> int | None:
+        accepts = self._accepts or self._find_accepts()
         for byte in text:
-            if self.general and self._accepts[state]:
+            if self.general and accepts[state]:
                 return None
             state = self.row(state)[byte]
             if state < 0:
                 return None
-        return state if self._grows[state] else None
+        return state if (self._grows or self._find_grows())[state] else None
 
     def next_bytes(self, state: int) -> set[int]:
         return {byte for byte, after in enumerate(self.row(state)) if after >= 0}
 
-    usual_bytes = next_bytes
+    def usual_bytes(self, state: int) -> set[int]:
+        return self.next_bytes(state)
 
     def key(self, state: int) -> Hashable:
         known = self._keys.get(state)

@@ -79,7 +79,8 @@ class Counted:
         row = self.inner.row(state.inner)
         return {byte for byte in range(256) if row[byte] >= 0 and self.next(state, byte) is not None}
 
-    usual_bytes = next_bytes
+    def usual_bytes(self, state: CountedState) -> set[int]:
+        return self.next_bytes(state)
 
     def room(self, state: CountedState) -> tuple[int, int]:
         """Return how many characters are still wanted, and how many still allowed; both cut off where no token can

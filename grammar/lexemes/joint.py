@@ -71,7 +71,8 @@ class Joint:
     def next_bytes(self, state: int) -> set[int]:
         return self.inner.next_bytes(state) if self.grows(state) else set()
 
-    usual_bytes = next_bytes
+    def usual_bytes(self, state: int) -> set[int]:
+        return self.next_bytes(state)
 
     def key(self, state: int) -> Hashable:
         return "joint", self.digest, state

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from sluicegate.grammar.budget.meter import charge
@@ -44,27 +44,29 @@ def plain(text: str) -> bytes:
 
 
 def _is_surrogate(char: str) -> bool:
-    return "\ud800" <= char <= "\udfff"
+    return 0xD800 <= ord(char) <= 0xDFFF
 
 
-class Literals(WordList):
+class Literals(WordList[Window]):
     """One of a few strings, from after the opening quote to the closing one.
 
     `words`: pairs (usual spelling, outcome) in ascending order, see `sorted_spellings`. Nothing is built per character.
     """
 
     is_string = True
-    start: Window
 
     def __init__(self, words: list[tuple[bytes, int]]) -> None:
         super().__init__(words)
         self.start = Window(0, len(words), 0)
+        self._is_ascii: bool | None = None
         self.openings: dict[Any, Any] = {}
         """Results for tries of punctuation; kept here, since long lists should not outlive their grammar."""
 
-    @cached_property
+    @property
     def is_ascii(self) -> bool:
-        return bool(self.spelled.data.max(initial=0) < 0x80)
+        if self._is_ascii is None:
+            self._is_ascii = bool(self.spelled.data.max(initial=0) < 0x80)
+        return self._is_ascii
 
     def next(self, state: Window, byte: int) -> Window | None:
         low, high, at, begun = state

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,13 +31,16 @@ class SortedWords:
         return found
 
 
-class WordList:
+_State = TypeVar("_State")
+
+
+class WordList(Generic[_State]):
     """A lexeme that is one of a few `words`, sorted, each with one of `outcomes`."""
 
     is_string = False
     is_blank = False
     general = False
-    start: Any
+    start: _State
     branches: dict[Any, Any] | None = None
 
     def __init__(self, words: list[tuple[bytes, int]]) -> None:
@@ -51,31 +54,31 @@ class WordList:
             self._spelled = SortedWords(self.words)
         return self._spelled
 
-    def key(self, state: Any) -> None:
+    def key(self, state: _State) -> None:
         return None
 
-    def window(self, state: Any) -> tuple[int, int, int] | None:
+    def window(self, state: _State) -> tuple[int, int, int] | None:
         """Return (low, high, at): the usual continuations are those of the words `low` to `high` from byte `at` on.
         None where the state has no usual continuation: inside a character spelled with a backslash."""
         raise NotImplementedError
 
-    def next(self, state: Any, byte: int) -> Any: ...
+    def next(self, state: _State, byte: int) -> _State | None: ...
 
-    def outcome(self, state: Any) -> int | None: ...
+    def outcome(self, state: _State) -> int | None: ...
 
-    def grows(self, state: Any) -> bool:
+    def grows(self, state: _State) -> bool:
         raise NotImplementedError
 
-    def run(self, state: Any, text: bytes) -> Any: ...
+    def run(self, state: _State, text: bytes) -> _State | None: ...
 
-    def next_bytes(self, state: Any) -> set[int]:
+    def next_bytes(self, state: _State) -> set[int]:
         raise NotImplementedError
 
-    def usual_bytes(self, state: Any) -> set[int]:
+    def usual_bytes(self, state: _State) -> set[int]:
         """Return the bytes that may come next in the usual spelling; none inside an escape."""
         return self.next_bytes(state)
 
-    def characters(self, state: Any) -> set[str]:
+    def characters(self, state: _State) -> set[str]:
         """Return the characters that may come next, of strings alone; none inside a character."""
         return set()
 
@@ -94,10 +97,8 @@ class WordNode:
         self.word: int | None = None
 
 
-class Words(WordList):
+class Words(WordList[WordNode]):
     """One of a few byte strings, spelled exactly; states are trie nodes."""
-
-    start: WordNode
 
     def __init__(self, words: list[tuple[bytes, int]]) -> None:
         words = sorted(words)

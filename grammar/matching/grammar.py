@@ -12,7 +12,7 @@ from sluicegate.grammar.matching.matcher import LazyMatcher
 from sluicegate.grammar.matching.state import ParserState, ParserStates
 from sluicegate.grammar.reading.reading import Reading
 from sluicegate.grammar.reading.tape import Tape
-from sluicegate.grammar.vocabulary.trie import TrieNode
+from sluicegate.grammar.vocabulary.trie_node import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.errors import Unsatisfiable
 

@@ -98,7 +98,8 @@ class LazyMatcher:
 
     def _reading(self) -> tuple[Reading, ...]:
         """Return what is read now, or what was read last of what has a name."""
-        states: list[ParserState] = [self._at, *(past[0] for past in reversed(self._past[-_NAMES_BACK:]))]
+        latest = self._past[-_NAMES_BACK:]
+        states = [self._at, *[past[0] for past in latest[::-1]]]
         for state in states:
             if any(reading.label() for reading in state.readings):
                 return state.readings

@@ -19,7 +19,7 @@ from sluicegate.grammar.reading.readings import InLexeme
 from sluicegate.grammar.reading.tape import Tape
 from sluicegate.grammar.reading.value_start import ValueStart
 from sluicegate.grammar.token_ids import I32, join
-from sluicegate.grammar.vocabulary.trie import TrieNode
+from sluicegate.grammar.vocabulary.trie_node import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.errors import GrammarLimit
 
@@ -52,24 +52,6 @@ class Mask(NamedTuple):
     empty: bool
 
 
-class AskedToken(NamedTuple):
-    """The state after a token where guards answer as they did: each of `asked` is (bytes of the token up to there,
-    guard, `end_offset` as in `Run.passes`, what it answered); `rest` are the bytes behind the last."""
-
-    asked: tuple[tuple[bytes, Guard, int, bool], ...]
-    rest: bytes
-    after: ParserState
-
-    def again(self, tape: Tape) -> bool:
-        """Push the token on `tape`, and return whether all guards answer as they did; else some of it was pushed."""
-        for piece, guard, end_offset, passed in self.asked:
-            tape.push_all(piece)
-            if guard.allows(tape, len(tape.text) - end_offset) != passed:
-                return False
-        tape.push_all(self.rest)
-        return True
-
-
 class ParserState:
     """Immutable but for what it remembers. `readings` are distinct."""
 
@@ -89,6 +71,24 @@ class ParserState:
         self.tokens: dict[int, ParserState] = {}
         self.answered: dict[int, AskedToken] | None = None
         """For tokens on which new property names are checked."""
+
+
+class AskedToken(NamedTuple):
+    """The state after a token where guards answer as they did: each of `asked` is (bytes of the token up to there,
+    guard, `end_offset` as in `Run.passes`, what it answered); `rest` are the bytes behind the last."""
+
+    asked: tuple[tuple[bytes, Guard, int, bool], ...]
+    rest: bytes
+    after: ParserState
+
+    def again(self, tape: Tape) -> bool:
+        """Push the token on `tape`, and return whether all guards answer as they did; else some of it was pushed."""
+        for piece, guard, end_offset, passed in self.asked:
+            tape.push_all(piece)
+            if guard.allows(tape, len(tape.text) - end_offset) != passed:
+                return False
+        tape.push_all(self.rest)
+        return True
 
 
 class ParserStates:

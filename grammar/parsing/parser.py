@@ -31,7 +31,7 @@ from sluicegate.grammar.reading.mask_builder import MaskBuilder
 from sluicegate.grammar.reading.reading import MANY_BYTES, Reading, Run, by_walk
 from sluicegate.grammar.reading.readings import EndOfText
 from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
-from sluicegate.grammar.vocabulary.trie import TrieNode
+from sluicegate.grammar.vocabulary.trie_node import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.errors import Unsatisfiable
 

@@ -23,7 +23,8 @@ from sluicegate.grammar.parsing.pieces import MOST_NODES, BoundaryNodes, LexemeP
 from sluicegate.grammar.parsing.walks import SPARSE
 from sluicegate.grammar.reading.mask_builder import MaskBuilder
 from sluicegate.grammar.token_ids import I32, NO_IDS, join
-from sluicegate.grammar.vocabulary.trie import TrieNode, build_trie
+from sluicegate.grammar.vocabulary.trie import build_trie
+from sluicegate.grammar.vocabulary.trie_node import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _KEPT_BYTES = 64 << 20

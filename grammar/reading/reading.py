@@ -14,7 +14,7 @@ from sluicegate.grammar.reading.mask_builder import MaskBuilder
 from sluicegate.grammar.reading.tape import Tape
 from sluicegate.grammar.token_ids import I32
 from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode
-from sluicegate.grammar.vocabulary.trie import TrieNode
+from sluicegate.grammar.vocabulary.trie_node import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 MANY_BYTES = {0, 1}

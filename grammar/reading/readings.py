@@ -18,7 +18,7 @@ from sluicegate.grammar.reading.mask_builder import MaskBuilder
 from sluicegate.grammar.reading.reading import MANY_BYTES, Place, Reading, Run, by_walk, of_readings
 from sluicegate.grammar.vocabulary.boundary import Ending
 from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
-from sluicegate.grammar.vocabulary.trie import TrieNode
+from sluicegate.grammar.vocabulary.trie_node import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _BRACKETS = frozenset(b"{}[]")

@@ -13,7 +13,7 @@ from sluicegate.grammar.reading.mask_builder import MaskBuilder
 from sluicegate.grammar.reading.reading import MANY_BYTES, Place, Reading, Run, of_readings, usual_bytes
 from sluicegate.grammar.reading.readings import AT_END, InLexeme
 from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
-from sluicegate.grammar.vocabulary.trie import TrieNode
+from sluicegate.grammar.vocabulary.trie_node import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from sluicegate.grammar.lexemes.literals import escapes_of
 from sluicegate.grammar.token_ids import I32, NO_IDS
-from sluicegate.grammar.vocabulary.trie import TrieNode, build_trie
+from sluicegate.grammar.vocabulary.trie import build_trie
+from sluicegate.grammar.vocabulary.trie_node import TrieNode
 
 QUOTE, BACKSLASH = b'"', b"\\"
 _MOST = 20_000

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sluicegate.grammar.lexemes.base import QUOTE
-from sluicegate.grammar.vocabulary.trie import TrieNode
+from sluicegate.grammar.vocabulary.trie_node import TrieNode
 
 HERE = 1
 _LEXEME = re.compile(
@@ -30,8 +30,9 @@ class PunctuationNode(TrieNode):
     """`number`: its bit; `ids`: this number, if some token spells exactly this text somewhere."""
 
     __slots__ = ("_lifted", "_up", "domain", "forks", "number")
-    children: dict[int, PunctuationNode]  # type: ignore[assignment]
     number: int
+    _lifted: dict[int, int]
+    _up: dict[int, int]
     domain: int
     """Nodes that can come after this one."""
     forks: int
@@ -39,8 +40,8 @@ class PunctuationNode(TrieNode):
 
     def prepare(self, punctuation: PunctuationTrie) -> None:
         """Find what stands behind this node, which matters where a lexeme ends."""
-        self._lifted: dict[int, int] = {}
-        self._up: dict[int, int] = {}
+        self._lifted = {}
+        self._up = {}
         self.domain = self.forks = 0
         cut = len(self.path)
         for below in _subtree(self):

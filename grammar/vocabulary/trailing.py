@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-from sluicegate.grammar.vocabulary.trie import TrieNode, build_trie
+from sluicegate.grammar.vocabulary.trie import build_trie
+from sluicegate.grammar.vocabulary.trie_node import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _ENDS = rb'(?:[}\]"0-9]|true|false|null|\A(?:rue|ue|e|alse|lse|se|ull|ll|l))'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from sluicegate.grammar.budget.meter import charge, tick
 from sluicegate.grammar.vocabulary.pruning import describe
+from sluicegate.grammar.vocabulary.trie_node import TrieNode
 from sluicegate.grammar.vocabulary.word_bytes import WordBytes
 from sluicegate.plugins.compiled.kernels import kernel
 
@@ -217,31 +218,6 @@ def is_in_order(words: WordBytes, order: I32) -> bool:
     starts, ends = words.starts[order], words.ends[order]
     whole = order.size == np.count_nonzero(words.sizes) and bool((starts < ends).all())
     return whole and bool(_is_sorted(words.data, starts, ends, order))
-
-
-@dataclass(slots=True, eq=False)
-class TrieNode:
-    """Node of a small linked trie. `ids` ends here: token numbers, or numbers of remainders."""
-
-    path: bytes
-    ids: I32 | None = None
-    children: dict[int, TrieNode] = field(default_factory=dict)
-    _only_blanks: bool | None = None
-
-    @property
-    def only_blanks(self) -> bool:
-        """Return whether nothing but whitespace is below."""
-        if self._only_blanks is None:
-            self._only_blanks = all(b in b" \t\r\n" and below.only_blanks for b, below in self.children.items())
-        return self._only_blanks
-
-    def find(self, word: bytes) -> TrieNode | None:
-        node: TrieNode | None = self
-        for b in word:
-            if node is None:
-                return None
-            node = node.children.get(b)
-        return node
 
 
 _OF_WORD = 1

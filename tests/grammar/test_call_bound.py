@@ -29,7 +29,8 @@ from sluicegate.grammar.matching import grammar as matching
 from sluicegate.grammar.matching.call_limits import CallLimits
 from sluicegate.grammar.parsing import tokens
 from sluicegate.grammar.token_ids import I32
-from sluicegate.grammar.vocabulary.trie import TrieNode, build_trie
+from sluicegate.grammar.vocabulary.trie import build_trie
+from sluicegate.grammar.vocabulary.trie_node import TrieNode
 from sluicegate.plugins import GrammarTooCostly
 from tests.fuzz import costly
 from tests.grammar.grammar_checks import allowed, byte_vocabulary

@@ -61,14 +61,12 @@ class ArraySource(LayoutSource, Protocol):
         """Return the additional terms of later items of a tight plan after `item`; `facts`: those before `item`."""
 
 
-class ArrayState(Container):
+class ArrayState(Container[ArrayPlan, ArraySource]):
     """An open array between items. `index`: items so far, capped at the plan's horizon; `hits`: items counted by each
     `contains`; `used`: bit set over `plan.members`, or, if the plan is tight, additional terms of later items."""
 
     __slots__ = ("_by_text", "_is_novel_known", "_left", "_novel", "done", "hits", "index", "used")
     bracket = 0x5D
-    plan: ArrayPlan
-    values: ArraySource
 
     def __init__(
         self, values: ArraySource, plan: ArrayPlan, index: int, hits: Hits, used: Used, follow: Continuation
@@ -290,12 +288,11 @@ class ItemsLeft:
         return None
 
 
-class ItemDone(PartDone):
+class ItemDone(PartDone[ArrayState]):
     """The continuation after an item. If items must be unique, `guard` asks whether it is new; if the plan is tight,
     `finish` reads the item from the text, to exclude it later."""
 
     __slots__ = ()
-    state: ArrayState
 
     @property
     def by_text(self) -> bool:  # type: ignore[override]

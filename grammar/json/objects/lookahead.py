@@ -7,7 +7,7 @@ from abc import abstractmethod
 from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.classification.openings import of_scalar
 from sluicegate.grammar.given.texts import GivenTexts
-from sluicegate.grammar.json.container import LayoutSource
+from sluicegate.grammar.json.container import SourceT
 from sluicegate.grammar.json.objects.plan import ObjectPlan
 from sluicegate.grammar.json.objects.progress import After, ObjectProgress
 from sluicegate.grammar.reading.continuations import Continuation, followed, of_lexeme
@@ -20,14 +20,14 @@ _OF_ENTRY = 8
 """Work charged for the lookahead of a name or after one: a list of constant objects asks for each of them."""
 
 
-class ObjectLookahead(ObjectProgress):
+class ObjectLookahead(ObjectProgress[SourceT]):
     """Computes the lookahead of an open object. None, as in `Container`: only the readings can tell."""
 
     __slots__ = ("_entered", "_read")
 
     def __init__(
         self,
-        values: LayoutSource,
+        values: SourceT,
         plan: ObjectPlan,
         at: int,
         count: int,
@@ -40,7 +40,7 @@ class ObjectLookahead(ObjectProgress):
         self._read: tuple[int, int] | None = None
 
     @abstractmethod
-    def moved(self, after: After) -> ObjectLookahead:
+    def moved(self, after: After) -> ObjectLookahead[SourceT]:
         """Return the state of the same object with the progress `after`."""
 
     @property

@@ -46,11 +46,10 @@ class ObjectSource(LayoutSource, Protocol):
         """Return `terms` without the values `taken`, in `canonical` form."""
 
 
-class ObjectMembers(ObjectLookahead):
+class ObjectMembers(ObjectLookahead[ObjectSource]):
     """Returns what comes after the names of an open object. Its arguments are those of `ObjectProgress`."""
 
     __slots__ = ("_is_novel_known", "_novel", "entries")
-    values: ObjectSource
 
     def __init__(
         self,
@@ -151,12 +150,11 @@ class MemberStart(Continuation):
         return self._left[1]
 
 
-class MemberDone(PartDone):
+class MemberDone(PartDone[ObjectMembers]):
     """The continuation after a member of an object."""
 
     __slots__ = ()
     outward = True
-    state: ObjectMembers
 
     def pointer(self) -> str:
         return self.state.pointer()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sluicegate.grammar.budget.meter import charge
+from sluicegate.grammar.json.container import LayoutSource
 from sluicegate.grammar.json.few_values import MOST_VALUES
 from sluicegate.grammar.json.novelty import Members
 from sluicegate.grammar.json.objects.plan import ObjectPlan
@@ -24,19 +25,19 @@ def may_lack_values(plan: ObjectPlan, roomy: int, ample: int) -> bool:
     return roomy.bit_count() < 2 if plan.any_order else not ample & last
 
 
-def left_of(state: ObjectProgress) -> int:
+def left_of(state: ObjectProgress[LayoutSource]) -> int:
     """Return the bit set of the listed names that have not come and still may."""
     plan = state.plan
     left = plan.left(state.at if plan.any_order else (1 << state.at) - 1)
     return left & plan.required_set if _is_full(state) else left
 
 
-def _is_full(state: ObjectProgress) -> bool:
+def _is_full(state: ObjectProgress[LayoutSource]) -> bool:
     """Return whether only required members may still come."""
     return state.plan.high is not None and state.count + state.missing() >= state.plan.high
 
 
-def rests_of(state: ObjectProgress) -> frozenset[Any] | None:
+def rests_of(state: ObjectProgress[LayoutSource]) -> frozenset[Any] | None:
     """Return the sets of members that may still come in an object; None where that is much, or not known."""
     plan, left = state.plan, left_of(state)
     if plan.some or plan.check is not None or left & state.values.roomy(plan.values):

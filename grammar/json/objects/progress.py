@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.given.texts import GivenTexts
-from sluicegate.grammar.json.container import Container, LayoutSource
+from sluicegate.grammar.json.container import Container, SourceT
 from sluicegate.grammar.json.objects.plan import ObjectPlan
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.schema.containers import Conjunction
@@ -15,7 +15,7 @@ After = tuple[int, int, int]
 """`at`, `count` and `met` of an object after one more name."""
 
 
-class ObjectProgress(Container):
+class ObjectProgress(Container[ObjectPlan, SourceT]):
     """An open object's progress.
 
     `at`: index of the next listed name (in order), or bit set of those given (any order). `count`: members so far, 0 if
@@ -25,11 +25,10 @@ class ObjectProgress(Container):
     """
 
     __slots__ = ("_offered", "at", "count", "kinds", "met", "used")
-    plan: ObjectPlan
 
     def __init__(
         self,
-        values: LayoutSource,
+        values: SourceT,
         plan: ObjectPlan,
         at: int,
         count: int,
