@@ -49,6 +49,7 @@ def resize(browser: Browser, width: int) -> None:
     browser.until(f"innerWidth === {width}")
     for _ in range(2):
         browser.until(DRAWN)
+    browser.until("[...document.querySelectorAll('.scroll')].every((box) => box.scrollWidth <= box.clientWidth)", 60)
 
 
 @pytest.mark.parametrize("width", WIDTHS)

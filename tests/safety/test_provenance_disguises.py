@@ -59,7 +59,7 @@ def test_a_disguise_of_the_untrusted_text_hides_no_target(argument: str, target:
     assert refused(ASK, f"Please use {DISGUISES[how](target)} now.", {argument: target})
 
 
-@pytest.mark.parametrize("how", DISGUISES.keys() - {"tag characters"})
+@pytest.mark.parametrize("how", [how for how in DISGUISES if how != "tag characters"])
 @pytest.mark.parametrize(("argument", "target"), TARGETS)
 def test_a_disguise_of_the_argument_hides_no_target(argument: str, target: str, how: str) -> None:
     text = f"Please use {target} now."
