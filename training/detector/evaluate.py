@@ -24,8 +24,10 @@ from training.detector.recipe import Material
 
 FOLDS = 5
 FALSE_POSITIVES = 0.01
-STRICTER = {"injection": 0.005}
-"""Heads with fewer: what folds find beyond the aims is given for fewer alarms elsewhere (0210)."""
+STRICTER = {"injection": 0.004}
+"""Heads with fewer: what folds find beyond the aims is given for fewer alarms elsewhere (0210, 0220)."""
+IN_DOCUMENTS = 0.00125
+"""Of harmless documents that head `injection` may call one."""
 SAFE_LOOK_ALIKES = 0.05
 RIDGE = 1e-4
 
@@ -150,7 +152,7 @@ def _calibration(head: str, scored: Sequence[Scored]) -> tuple[float, float, flo
     for_documents = midpoint
     if head == "injection":
         documents = _of(head, (s for s in scored if s.is_document and not s.example.bad))
-        for_documents = max(midpoint, threshold(documents, STRICTER[head] / 4)) if len(documents) else midpoint
+        for_documents = max(midpoint, threshold(documents, IN_DOCUMENTS)) if len(documents) else midpoint
     return logistic(*classes(head, scored))[0], midpoint, for_documents
 
 

@@ -34,7 +34,7 @@ WIDTH = CONCEPTS + CONCEPT_BUCKETS
 EPOCHS = 8
 PRUNED = 0.004
 """Weights below this share of the largest are dropped."""
-CAP = 0.7
+CAP = 0.8
 CAPPED_BY = 20
 """Where a head is capped, no weight exceeds this share of the weight of that rank: a few words of attacks ("base64",
 "prompt", "limits") weigh so much that one of them alone makes a harmless text ring (0210)."""

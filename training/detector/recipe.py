@@ -55,7 +55,7 @@ RIVAL_SHARE = 0.6
 that rings mostly to some (0219)."""
 RIVAL_WEIGHT = 1.5
 """Of the harmless sources that a rival learns from, as it learns from half of them."""
-NETWORK_SHARE = 0.15
+NETWORK_SHARE = 0.05
 NETWORK_SCALE = 0.385
 """What brings the network's scores to the spread of the linear ones."""
 WORDINGS = 4
@@ -75,10 +75,10 @@ GENERATED = {
     "document": 700,
 }
 GENERATED_WEIGHT = {"injection": 0.3, "document": 0.5, "harm": 0.05}
-LINES_EACH = 8
-"""How many texts are drawn of each line of `phrases/lines`."""
+LINES_EACH = {"harmless": 8, "attacks": 8, "short": 40}
+"""How many texts are drawn of each line of the files of `phrases/lines`; short ones have many choices."""
 LINE_WEIGHT = {
-    "harmless": 0.3, "attacks": 0.1, "planted": 0.3, "tongue": 0.45, "worldwide": 0.45,
+    "harmless": 0.3, "attacks": 0.1, "short": 0.3, "planted": 0.3, "tongue": 0.45, "worldwide": 0.45,
     "imagine": 0.45, "game": 0.45, "encode": 0.45, "translate": 0.45, "prompts": 0.45, "form": 0.45,
 }  # fmt: skip
 """By file, or by section where one has a weight of its own."""
@@ -270,8 +270,8 @@ def _lines(known: Collection[str], read: Reader) -> list[Item]:
     """Return the whole texts; they have draws of their own, so that no other text changes with them."""
     return [
         Item(read(text, name == "attacks", _line_weight(name, kind)), None, f"line_{kind}")
-        for name in ("harmless", "attacks")
-        for kind, text in lines.drawn(name, LINES_EACH, SEED)
+        for name, each in LINES_EACH.items()
+        for kind, text in lines.drawn(name, each, SEED)
         if data.key(text) not in known
     ]
 

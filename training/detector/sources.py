@@ -25,12 +25,13 @@ LINES_OF = {
     "task": ("line_task", "line_exam", "line_quoted", "line_form", "line_translate", "brief_order"),
     "everyday": ("line_everyday", "line_imagine", "line_form"),
     "code": ("line_code", "line_docstring", "line_encode"),
-    "play": ("line_play", "line_imagine", "line_game", "frame", "frame_attack"),
-    "long_play": ("line_play", "line_imagine", "line_game", "frame", "frame_attack"),
+    "play": ("line_play", "line_part", "line_imagine", "line_game", "frame", "frame_attack"),
+    "long_play": ("line_play", "line_part", "line_imagine", "line_game", "frame", "frame_attack"),
     "mail": ("line_mail",),
     "sum": ("line_sum",),
     "alike": ("line_words", "line_security", "line_encode", "line_translate", "line_prompts"),
-    "tongue": ("line_tongue", "line_worldwide"),
+    "tongue": ("line_tongue", "line_worldwide", "line_reply"),
+    "turn": ("line_reply",),
     "agent": ("line_agent", "line_judge", "brief_order"),
 }
 """Kind of request -> the whole texts (`lines`, `frames`) of the same kind, which are left out with it."""

@@ -31,12 +31,12 @@ def rung(judge: Callable[[str], Finding], texts: tuple[str, ...]) -> list[tuple[
 
 @pytest.mark.parametrize("reading", ["injection", "harm", "document"])
 @pytest.mark.parametrize("texts", [SHORT, FRAMED], ids=["short", "framed"])
-def test_hardly_a_turn_rings_and_next_to_none_is_refused(reading: str, texts: tuple[str, ...]) -> None:
-    """As the user's words, and as what a tool returns: one in forty at most, and one in a hundred is refused ("You tell
-    me." is, since 0219). Before such turns were trained on, one in five rang."""
+def test_hardly_a_turn_rings_and_none_is_refused(reading: str, texts: tuple[str, ...]) -> None:
+    """As the user's words, and as what a tool returns: one in forty at most. Before such turns were trained on, one in
+    five rang."""
     alarms = rung(getattr(Detector(load()), reading), texts)
     assert len(alarms) <= len(texts) / 40, alarms
-    assert sum(score >= BLOCKS for score, _ in alarms) <= len(texts) / 100, alarms
+    assert not [text for score, text in alarms if score >= BLOCKS]
 
 
 def test_short_texts_that_name_an_attack_ring() -> None:
