@@ -14,7 +14,6 @@ import math
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -33,6 +32,7 @@ from sluicegate.gateway.database import Database, DatabaseUnavailable, fault_of,
 from sluicegate.gateway.settings import BatchSettings, DatabaseSettings
 from sluicegate.plugins import ConfigurationError, NotFound, Overloaded, RequestError, StorageFailed, Trouble
 from sluicegate.plugins.concurrency.ending import end_tasks
+from sluicegate.plugins.concurrency.thread_calls import ThreadCalls
 
 log = logging.getLogger("sluicegate.batches")
 T = TypeVar("T")
@@ -42,6 +42,8 @@ WATCH_S = 1.0
 """How often a gateway checks whether it owns the folder."""
 FORGET_S = 3600.0
 THREADS = 4
+PATIENCE_S = 5.0
+"""How long a gateway that stops waits for calls under way."""
 
 
 class Batches:
@@ -64,7 +66,7 @@ class Batches:
         self._quotas = Quotas(settings)
         self._open = OpenBatches(self._tenure, self._retry, self._on_disk, self._opened)
         self._watcher: asyncio.Task[None] | None = None
-        self._threads = ThreadPoolExecutor(THREADS, "batches")
+        self._threads = ThreadCalls(THREADS, "batches")
         self._failure = ""
         """Why the store cannot be opened; '' = it can."""
         self._forgot_s = -math.inf
@@ -83,12 +85,13 @@ class Batches:
         await end_tasks((self._watcher,))
         self._watcher = None
         await self._put_down()
+        await self._threads.ended(PATIENCE_S)  # else one that takes batches could take them after they were given back
         self._store = None
         try:
             await self._on_disk(self._tenure.give_back)
         except STORAGE as error:  # others find out by themselves
             log.warning("batches were not given back: %s", error)
-        self._threads.shutdown(wait=False)
+        self._threads.close()
 
     def stats(self) -> Mapping[str, float]:
         """Return figures for metrics."""
@@ -320,7 +323,7 @@ class Batches:
         """Run `work` on a thread, to its end even where the caller disconnects. `setting`: raise `ConfigurationError`
         for a path that an operator has to correct."""
         try:
-            return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._threads, work))
+            return await self._threads.run(work)
         except (FileExistsError, NotADirectoryError, PermissionError) as error:
             if not setting:
                 raise

@@ -11,7 +11,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -21,6 +20,7 @@ from sluicegate.gateway.accounts.limits.lease_script import ALIVE_S, SLOT_S, Lea
 from sluicegate.gateway.accounts.limits.presence import Presence
 from sluicegate.gateway.database import Connection, Database
 from sluicegate.plugins import Overloaded
+from sluicegate.plugins.concurrency.thread_calls import ThreadCalls
 
 log = logging.getLogger("sluicegate.accounts")
 T = TypeVar("T")
@@ -71,7 +71,7 @@ class DatabaseLeases(Presence):
         super().__init__()
         self._database = database
         self._health = health
-        self._threads = ThreadPoolExecutor(THREADS, "leases")
+        self._threads = ThreadCalls(THREADS, "leases")
 
     async def renew_presence(self) -> None:
         sent = time.monotonic()
@@ -92,15 +92,17 @@ class DatabaseLeases(Presence):
         return reply
 
     async def close(self) -> None:
+        """Give up all seats once no call is under way: one of a round that was cancelled would write this gateway's
+        presence again."""
         try:
+            await self._threads.ended(PATIENCE_S)
             await self._call(self._leave)
         finally:
-            self._threads.shutdown(wait=False)
+            self._threads.close()
 
     async def _call(self, work: Callable[[], T]) -> T:
-        running = asyncio.get_running_loop().run_in_executor(self._threads, work)
         async with asyncio.timeout(PATIENCE_S):
-            return await asyncio.shield(running)
+            return await self._threads.run(work)
 
     # --- on a thread ---
 

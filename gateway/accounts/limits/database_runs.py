@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from sluicegate.gateway.accounts.health import Health
@@ -21,6 +20,7 @@ from sluicegate.gateway.accounts.limits.run_store import (
     answering,
 )
 from sluicegate.gateway.database import Connection, Database
+from sluicegate.plugins.concurrency.thread_calls import ThreadCalls
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ class DatabaseRuns:
     def __init__(self, database: Database, health: Health) -> None:
         self._database = database
         self._health = health
-        self._threads = ThreadPoolExecutor(THREADS, "runs")
+        self._threads = ThreadCalls(THREADS, "runs")
 
     async def take(self, share: RunShare, bounds: RunBounds) -> RunStanding:
         return await self._call(lambda: self._take(share, bounds))
@@ -40,13 +40,12 @@ class DatabaseRuns:
         await self._call(lambda: self._settle(settlement))
 
     async def close(self) -> None:
-        self._threads.shutdown(wait=False)
+        self._threads.close()
 
     async def _call(self, work: Callable[[], T]) -> T:
         with answering(self._health):
-            running = asyncio.get_running_loop().run_in_executor(self._threads, work)
             async with asyncio.timeout(PATIENCE_S):
-                return await asyncio.shield(running)
+                return await self._threads.run(work)
 
     # --- on a thread ---
 

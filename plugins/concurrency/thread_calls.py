@@ -1,0 +1,35 @@
+"""Blocking calls on threads of their own, which go on where their caller leaves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class ThreadCalls:
+    """Used on one event loop. Who must be the last to write waits with `ended` first: a call whose caller was cancelled
+    still runs, and may write later than one that was begun after it."""
+
+    def __init__(self, threads: int, name: str) -> None:
+        self._threads = ThreadPoolExecutor(threads, name)
+        self._running: set[asyncio.Future[Any]] = set()
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Return the result of `work`, which runs to its end even where the caller leaves. Raises what it raises."""
+        running = asyncio.get_running_loop().run_in_executor(self._threads, work)
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)
+        return await asyncio.shield(running)
+
+    async def ended(self, patience_s: float) -> None:
+        """Wait until the calls begun so far have ended, for `patience_s` seconds at most."""
+        if self._running:
+            await asyncio.wait(set(self._running), timeout=patience_s)
+
+    def close(self) -> None:
+        """Begin no more calls; those under way end by themselves."""
+        self._threads.shutdown(wait=False)
