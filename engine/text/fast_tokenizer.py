@@ -114,6 +114,9 @@ class FastTokenizer:
         found: dict[int, Any] = self.backend_tokenizer.get_added_tokens_decoder()
         return found
 
+    def get_added_vocab(self) -> dict[str, int]:
+        return {token.content: number for number, token in self.added_tokens_decoder.items()}
+
     def convert_ids_to_tokens(self, ids: int | Sequence[int]) -> Any:
         if isinstance(ids, int):
             return self.backend_tokenizer.id_to_token(ids)
