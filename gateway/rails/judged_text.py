@@ -169,7 +169,10 @@ class JudgedText:
         return self._came - self._at
 
     async def feed(self, piece: Piece) -> list[Step]:
-        """Return the pieces that may go on to the window, in order, and the judges' verdicts."""
+        """Return the pieces that may go on to the window, in order, and the judges' verdicts. Nothing goes on behind
+        a block or a judge's failure, whatever it would say of what comes later."""
+        if self.stopped or self.failed:
+            return []
         self._pieces.append(piece)
         self._came += len(piece.text)
         read = piece.text if self.spelling is None else self.spelling.feed(piece.text)

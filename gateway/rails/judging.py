@@ -109,10 +109,11 @@ class Judging:
             return []
         ending = piece.finish_reason is not None or piece.ends
         text = self._text(piece)
-        self._show(text, piece, ends=ending)
+        if self._shadows:
+            self._show(text, piece, ends=ending)
         said = piece if not ending else replace(piece, finish_reason=None, ends=False, closed="", stopped_by="")
         steps = await text.feed(said)
-        if ending and self._goes_on(text):
+        if self._goes_on(text) and ending:
             steps += await self._end(text, piece)
         return steps
 

@@ -251,6 +251,53 @@ def test_what_a_failing_judge_has_not_judged_never_leaves(how: str) -> None:
         assert "gone" not in failed.value.message
 
 
+class FailsOnce:
+    """Passes all units of a text but one, at which it fails. `asked` counts the judgements."""
+
+    def __init__(self, at: int, how: Callable[[], Any]) -> None:
+        self._at, self._how, self.asked = at, how, 0
+
+    def read(self, request: Request, caller: Caller, channel: Channel, lead: str) -> Any:
+        self.asked = 0
+        return self
+
+    async def judge(self, unit: str) -> Assessment:
+        self.asked += 1
+        if self.asked - 1 == self._at:
+            await self._how()
+        return Assessment()
+
+
+@pytest.mark.parametrize("how", [_die, _hang])
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_judge_that_fails_once_lets_nothing_more_leave_however_well_it_is_later(
+    how: Callable[[], Any], others: int
+) -> None:
+    """Nothing of the unit it failed at leaves, nothing behind it, and it is not asked again, in every cut."""
+    limits = WindowLimits(rail_policies={"judge": RailPolicy(budget_s=0.02)})
+    text = sentences(random.Random(5), 60)
+    for at, (start, _) in list(enumerate(units(text)))[::3]:
+        judge = FailsOnce(at, how)
+        rails = [judge_rail(judge), *(judge_rail(WordJudge("never"), f"other-{n}") for n in range(others))]
+        for chunking in chunkings(text, seed=at, random_cuts=1):
+            with pytest.raises(StageFailed) as failed:
+                run(rails, chunking.pieces, limits)
+            assert text[:start].startswith(failed.value.left[0].text), chunking.name  # type: ignore[attr-defined]
+            assert judge.asked == at + 1
+
+
+def test_a_failed_judgement_ends_the_request_at_once_not_at_the_answers_end() -> None:
+    pieces = [Piece(0, "A first sentence that is fine. "), Piece(0, "And another one. "), Piece(0, "No more. ")]
+    for seen in range(1, 4):
+        judging = Judging([("judge", judge_rail(FailsOnce(0, _die)))], make_request(), Caller())
+
+        async def fed(judging: Judging = judging, seen: int = seen) -> list[Any]:
+            return [step for piece in pieces[:seen] for step in await judging.feed(piece) if isinstance(step, Piece)]
+
+        assert asyncio.run(fed()) == []
+        assert judging.failure is not None
+
+
 def test_a_judge_that_may_fail_is_passed_over_and_that_is_said() -> None:
     limits = WindowLimits(rail_policies={"judge": RailPolicy(failure_mode="open")})
     pieces = one_text(["A sentence that goes on. ", "And another one of the kind."])
