@@ -186,7 +186,7 @@ class PartDone(Continuation, Generic[_State]):
         self.state = state
 
     @property
-    def place(self) -> Place | None:  # type: ignore[override]
+    def place(self) -> Place | None:
         return self.state.place("done")
 
     def after(self, outcome: int) -> tuple[Reading, ...]:

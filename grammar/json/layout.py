@@ -29,14 +29,18 @@ _MOST_CLOSED = 20_000
 class Then(Continuation):
     """A continuation whose readings come from a function, which is called once."""
 
-    __slots__ = ("_known", "place", "readings")
+    __slots__ = ("_known", "_place", "readings")
     in_frame = True
 
     def __init__(self, readings: Callable[[], tuple[Reading, ...]], place: Place | None = None) -> None:
         super().__init__()
         self.readings = readings
-        self.place = place
+        self._place = place
         self._known: tuple[Reading, ...] | None = None
+
+    @property
+    def place(self) -> Place | None:
+        return self._place
 
     def after(self, outcome: int) -> tuple[Reading, ...]:
         if self._known is None:

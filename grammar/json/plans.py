@@ -187,18 +187,22 @@ class Plans:
 
     def why_not(self, terms: Conjunction) -> tuple[str, str]:
         """Return (pointer to the deepest required part that has no value, reason in words if known)."""
-        found = self.pointer(terms), reason(terms)
-        if found[1]:
-            return found
-        try:
-            for spec in self.value_set(terms).objects:
-                for name in spec.required:
-                    below = member_terms(spec, name, ())
-                    if not self.satisfiable(below) and any(isinstance(fact, SchemaRef) for fact in below):
-                        return self.why_not(below)
-        except RecursionError:
-            pass
+        found, asked = ("", ""), set[Conjunction]()
+        part: Conjunction | None = terms
+        while part is not None and part not in asked:  # a part may require itself without end
+            asked.add(part)
+            found = self.pointer(part), reason(part)
+            part = None if found[1] else self._part_without_value(part)
         return found
+
+    def _part_without_value(self, terms: Conjunction) -> Conjunction | None:
+        """Return the terms of a required member for which a schema leaves no value."""
+        for spec in self.value_set(terms).objects:
+            for name in spec.required:
+                below = member_terms(spec, name, ())
+                if not self.satisfiable(below) and any(isinstance(fact, SchemaRef) for fact in below):
+                    return below
+        return None
 
     # --- plans ---
 

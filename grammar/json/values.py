@@ -294,11 +294,14 @@ class ArrayOpening(Then):
     """The continuation after a bracket that opens an array which must be new."""
 
     __slots__ = ("_states",)
-    by_text = True
 
     def __init__(self, states: tuple[ArrayState, ...]) -> None:
         super().__init__(lambda: _opened(states))
         self._states = states
+
+    @property
+    def by_text(self) -> bool:
+        return True
 
     def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Reading, ...]:
         run.reads_text()

@@ -6,8 +6,9 @@ string after its closing quote) ends at once.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Hashable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +27,9 @@ State = Any
 """Small hashable values; each kind of lexeme has its own."""
 
 
-class Lexeme(Protocol):
-    """What the readings of a grammar ask of a lexeme."""
+class Lexeme:
+    """What the readings of a grammar ask of a lexeme. A class, and not a protocol, as compiled code calls its methods
+    directly."""
 
     start: State
     is_string: bool
@@ -39,31 +41,38 @@ class Lexeme(Protocol):
     branches: dict[Any, Any] | None
     """Subtrees classified so far, see `classification`; None where classifying again is cheaper than looking up."""
 
+    @abstractmethod
     def next(self, state: State, byte: int) -> State | None: ...
 
+    @abstractmethod
     def outcome(self, state: State) -> int | None:
         """Return which of several words ended, 0 where there is one; None where the lexeme may not end in this
         state."""
 
+    @abstractmethod
     def grows(self, state: State) -> bool:
         """Return whether some byte is possible in this state."""
 
+    @abstractmethod
     def run(self, state: State, text: bytes) -> State | None:
         """Step over all of `text`. None where a byte is refused, or where the lexeme ends for good before the last byte
         or with it; for a general one also where it may end before a byte, which makes two readings."""
 
+    @abstractmethod
     def next_bytes(self, state: State) -> set[int]:
         """Return the bytes that may come next."""
 
+    @abstractmethod
     def usual_bytes(self, state: State) -> set[int]:
         """Return `next_bytes` without escapes of characters that have a plain spelling; may be empty inside an
         escape."""
 
+    @abstractmethod
     def key(self, state: State) -> Hashable | None:
         """Name of the residual language, the same in every schema; None where sharing would not pay."""
 
 
-class DfaLexeme:
+class DfaLexeme(Lexeme):
     """A lexeme given by an explicit automaton over bytes; states are its row numbers.
 
     With `quoted`, and for a `StringTable`, the automaton describes a JSON string's body and the lexeme takes the

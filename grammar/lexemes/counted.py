@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from sluicegate.grammar.automata import CharDfa
-from sluicegate.grammar.lexemes.base import QUOTE, DfaLexeme
+from sluicegate.grammar.lexemes.base import QUOTE, DfaLexeme, Lexeme
 from sluicegate.grammar.lexemes.length_bounds import LONGEST, CountedState, LengthBounds
 
 _LETTERS = re.compile(rb"[ !#-\[\]-~]*")
@@ -16,7 +16,7 @@ _BEGUN = 12
 """Bytes of the longest character, two escapes: a begun character can extend this far."""
 
 
-class Counted:
+class Counted(Lexeme):
     """`inner` (a quoted lexeme) cut down to `low` to `high` characters. `every`: the lexeme of all strings.
 
     `dfa`: the characters of `inner`, where that is not all strings. No state is entered from which no text of a

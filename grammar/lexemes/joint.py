@@ -4,7 +4,7 @@ was: one walk of the vocabulary instead of one for each."""
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
@@ -15,7 +15,7 @@ from sluicegate.grammar.automata import Budget, CharDfa, string_table
 from sluicegate.grammar.automata.tables.joint import joint
 from sluicegate.grammar.automata.tables.table import minimal
 from sluicegate.grammar.budget.meter import WorkMeter
-from sluicegate.grammar.lexemes.base import DfaLexeme
+from sluicegate.grammar.lexemes.base import DfaLexeme, Lexeme
 from sluicegate.grammar.lexemes.scalars import string_automaton
 from sluicegate.plugins.errors import GrammarLimit
 
@@ -24,7 +24,7 @@ _BUDGET = Budget(max_states=1_000)
 separately."""
 
 
-class Joint:
+class Joint(Lexeme):
     """States are those of `inner`, which reads all the languages; beyond the last comes one for each outcome."""
 
     is_string = True
@@ -39,21 +39,24 @@ class Joint:
         self.whole = whole
         self.branches: dict[Any, Any] | None = {}
         self.start = inner.start
+        self._same: npt.NDArray[np.int32] | None = None
         self.digest = blake2b(inner.table.tobytes() + self.ends.tobytes(), digest_size=16).digest()
 
-    @cached_property
+    @property
     def same(self) -> npt.NDArray[np.int32]:
         """Return int32[states of `inner`]: the state of `whole` that takes the same texts."""
-        mine, other = self.inner.table, self.whole.table
-        found = np.full(mine.shape[0], -1, np.int32)
-        found[self.start] = self.whole.start
-        fresh = np.array([self.start])
-        while fresh.size:
-            targets, wholes = mine[fresh].ravel(), other[found[fresh]].ravel()
-            new = (targets >= 0) & (found[targets] < 0)
-            found[targets[new]] = wholes[new]
-            fresh = np.unique(targets[new])
-        return found
+        if self._same is None:
+            mine, other = self.inner.table, self.whole.table
+            found = np.full(mine.shape[0], -1, np.int32)
+            found[self.start] = self.whole.start
+            fresh = np.array([self.start])
+            while fresh.size:
+                targets, wholes = mine[fresh].ravel(), other[found[fresh]].ravel()
+                new = (targets >= 0) & (found[targets] < 0)
+                found[targets[new]] = wholes[new]
+                fresh = np.unique(targets[new])
+            self._same = found
+        return self._same
 
     def next(self, state: int, byte: int) -> int | None:
         after = self.inner.next(state, byte)

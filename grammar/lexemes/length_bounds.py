@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +35,7 @@ class LengthBounds:
         self.inner, self.low, self.high = inner, low, high
         self._free: dict[int, int] = {}
         self._known: dict[int, int] = {}
+        self._characters_end: npt.NDArray[np.uint64] | None = None
 
     def _fitting(self, size: int) -> int:
         """Return the states of the pattern, as a bit set, that are alive after `size` characters."""
@@ -57,9 +57,11 @@ class LengthBounds:
             known = self._known[inner] = int.from_bytes(self._ends[inner].astype("<u8").tobytes(), "little")
         return known
 
-    @cached_property
+    @property
     def _ends(self) -> npt.NDArray[np.uint64]:
-        return character_ends(self.inner.table, self.dfa.state_count)
+        if self._characters_end is None:
+            self._characters_end = character_ends(self.inner.table, self.dfa.state_count)
+        return self._characters_end
 
     def free(self, size: int) -> int:
         """Return how many more characters keep every state alive, whichever they are; -1 if not even none."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.lexemes.literals import Literals, Window
-from sluicegate.grammar.lexemes.words import SortedWords
+from sluicegate.grammar.lexemes.words import SortedWords, arrays_of
 
 _WORDS_A_CHARGE = 25
 _KEPT = 8
@@ -31,7 +31,7 @@ class SharedWords:
         self._words = np.empty(len(words), object)
         self._words[:] = [word for word, _ in words]
         self._outcomes = np.array([number for _, number in words], np.int64)
-        self._spelled = SortedWords(self._words.tolist())
+        self._spelled = arrays_of(self._words.tolist())
         self._kept: OrderedDict[int, RemainingWords] = OrderedDict()
 
     def left(self, chosen: int) -> RemainingWords:
@@ -58,17 +58,17 @@ class Remaining(Literals):
     """One of the strings of `shared` whose outcome's bit is set in `chosen`; what is long is kept by `shared`."""
 
     def __init__(self, shared: SharedWords, chosen: int) -> None:
+        super().__init__([])
         self.shared = shared
         self.chosen = chosen
         self.start = Window(0, chosen.bit_count(), 0)
-        self.openings = {}
 
     @property
-    def words(self) -> list[bytes]:  # type: ignore[override]
+    def words(self) -> list[bytes]:
         return self.shared.left(self.chosen).words
 
     @property
-    def outcomes(self) -> list[int]:  # type: ignore[override]
+    def outcomes(self) -> list[int]:
         return self.shared.left(self.chosen).outcomes
 
     @property

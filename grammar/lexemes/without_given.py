@@ -36,7 +36,7 @@ class PlaceWithout(NamedTuple):
     """Place of the text in the list; None where no listed text begins like it."""
 
 
-class WithoutGiven:
+class WithoutGiven(Lexeme):
     """`inner` without the texts from which only `given` ones of `supply` can be made."""
 
     is_blank = False

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sluicegate.grammar.budget.meter import charge
+from sluicegate.grammar.lexemes.base import Lexeme
 
 _OF_WORD, _OF_BYTE = 2, 0.5
 """Work charged for a word of a trie, and for each of its bytes."""
@@ -18,23 +19,26 @@ class SortedWords:
 
     __slots__ = ("data", "ends", "starts")
 
-    def __init__(self, words: list[bytes]) -> None:
-        sizes = np.array([len(word) for word in words], np.int64)
-        self.ends = np.cumsum(sizes)
-        self.starts = self.ends - sizes
-        self.data = np.frombuffer(b"".join(words) or b"\0", np.uint8).copy()
+    def __init__(self, data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> None:
+        self.data = data
+        self.starts = starts
+        self.ends = ends
 
     def of(self, places: npt.NDArray[np.int64]) -> SortedWords:
         """Return the words at `places`, ascending, of the same bytes."""
-        found = SortedWords.__new__(SortedWords)
-        found.data, found.starts, found.ends = self.data, self.starts[places], self.ends[places]
-        return found
+        return SortedWords(self.data, self.starts[places], self.ends[places])
+
+
+def arrays_of(words: list[bytes]) -> SortedWords:
+    sizes = np.array([len(word) for word in words], np.int64)
+    ends = np.cumsum(sizes)
+    return SortedWords(np.frombuffer(b"".join(words) or b"\0", np.uint8).copy(), ends - sizes, ends)
 
 
 _State = TypeVar("_State")
 
 
-class WordList(Generic[_State]):
+class WordList(Lexeme, Generic[_State]):
     """A lexeme that is one of a few `words`, sorted, each with one of `outcomes`."""
 
     is_string = False
@@ -44,14 +48,22 @@ class WordList(Generic[_State]):
     branches: dict[Any, Any] | None = None
 
     def __init__(self, words: list[tuple[bytes, int]]) -> None:
-        self.words = [word for word, _ in words]
-        self.outcomes = [number for _, number in words]
+        self._words = [word for word, _ in words]
+        self._outcomes = [number for _, number in words]
         self._spelled: SortedWords | None = None
+
+    @property
+    def words(self) -> list[bytes]:
+        return self._words
+
+    @property
+    def outcomes(self) -> list[int]:
+        return self._outcomes
 
     @property
     def spelled(self) -> SortedWords:
         if self._spelled is None:
-            self._spelled = SortedWords(self.words)
+            self._spelled = arrays_of(self.words)
         return self._spelled
 
     def key(self, state: _State) -> None:
@@ -60,18 +72,6 @@ class WordList(Generic[_State]):
     def window(self, state: _State) -> tuple[int, int, int] | None:
         """Return (low, high, at): the usual continuations are those of the words `low` to `high` from byte `at` on.
         None where the state has no usual continuation: inside a character spelled with a backslash."""
-        raise NotImplementedError
-
-    def next(self, state: _State, byte: int) -> _State | None: ...
-
-    def outcome(self, state: _State) -> int | None: ...
-
-    def grows(self, state: _State) -> bool:
-        raise NotImplementedError
-
-    def run(self, state: _State, text: bytes) -> _State | None: ...
-
-    def next_bytes(self, state: _State) -> set[int]:
         raise NotImplementedError
 
     def usual_bytes(self, state: _State) -> set[int]:

@@ -311,10 +311,8 @@ class LazyMatcher:
 
     def fork(self) -> LazyMatcher:
         """Return an independent matcher in the same state; costs a copy of the list of accepted tokens."""
-        other = LazyMatcher.__new__(LazyMatcher)
-        other._grammar, other._states, other._bounds = self._grammar, self._states, self._bounds
-        other.worked_s = self.worked_s
-        other._at, other._finished = self._at, self._finished
+        other = LazyMatcher(self._grammar, self._states, self._at)
+        other._bounds, other.worked_s, other._finished = self._bounds, self.worked_s, self._finished
         other._tape = self._tape.copy() if self._tape is not None else None
         other._past = self._past.copy()
         other._watch = copy(self._watch)

@@ -35,21 +35,28 @@ _FEW = 4
 """With at most this many readings, none is searched for that another one dominates."""
 
 
-class GuardedTokens(NamedTuple):
+class GuardedTokens:
     """Tokens that are allowed if all of `guards` agree. `direct`: they guard the end of the open lexeme itself."""
 
-    guards: tuple[Guard, ...]
-    direct: bool
-    ids: I32
+    __slots__ = ("direct", "guards", "ids")
+
+    def __init__(self, guards: tuple[Guard, ...], direct: bool, ids: I32) -> None:
+        self.guards = guards
+        self.direct = direct
+        self.ids = ids
 
 
-class Mask(NamedTuple):
-    """A bitmask: a row, most often a shared one, the tokens besides, and those that only the text can decide."""
+class Mask:
+    """A bitmask: a row, most often a shared one, the tokens besides, and those that only the text can decide.
+    Immutable."""
 
-    base: I32
-    ids: I32
-    doubts: tuple[GuardedTokens, ...]
-    empty: bool
+    __slots__ = ("base", "doubts", "empty", "ids")
+
+    def __init__(self, base: I32, ids: I32, doubts: tuple[GuardedTokens, ...], empty: bool) -> None:
+        self.base = base
+        self.ids = ids
+        self.doubts = doubts
+        self.empty = empty
 
 
 class ParserState:

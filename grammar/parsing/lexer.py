@@ -76,7 +76,8 @@ class LexemeTable:
     def start(self, terminal: int) -> int:
         lexeme = self.lexemes[terminal]
         assert lexeme is not None
-        return self.offsets[terminal] + lexeme.start
+        start: int = lexeme.start
+        return self.offsets[terminal] + start
 
     def terminal(self, state: int) -> int:
         """Return the terminal that a state other than `OVER` is part of."""

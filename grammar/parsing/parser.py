@@ -210,7 +210,7 @@ class AfterValue(Continuation):
         self.frame = frame
 
     @property
-    def restarts(self) -> bool:  # type: ignore[override]
+    def restarts(self) -> bool:
         return self.parser.begins_value(self.frame)
 
     def after(self, outcome: int) -> tuple[Reading, ...]:
@@ -224,7 +224,7 @@ class AfterValue(Continuation):
         return self.parser.costs.of_frame(self.parser.frames, self.frame)
 
     @property
-    def is_end(self) -> bool:  # type: ignore[override]
+    def is_end(self) -> bool:
         return self.parser.frames.opened(self.frame).is_whole and self.parser.follow.is_end
 
 
@@ -238,7 +238,7 @@ class ParserReading(Reading):
         self.at = at
 
     @property
-    def can_stop(self) -> bool:  # type: ignore[override]
+    def can_stop(self) -> bool:
         return self.at.is_whole and self.parser.follow.is_end
 
     def _ended(self) -> list[ParseFrame]:

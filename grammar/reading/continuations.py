@@ -33,26 +33,42 @@ class Continuation:
     """What comes after a lexeme or a value. `guard`: asked first."""
 
     __slots__ = ("_asked", "_lookahead", "branches", "guard")
-    is_end = False
     outward = False
     """Whether what follows leads out of the innermost bracket, or into its next member: a search for all of it ends
     there."""
     by_outcome = True
     """Whether what follows may depend on the outcome."""
-    by_text = False
-    """Whether what follows depends on the text, which `finish` examines; `after` then returns what follows for any
-    text."""
-    restarts = False
-    """Whether a JSON value may come next that is not part of the one before: `finish` restarts the tape."""
     in_frame = False
     """Whether the way to the end of the innermost bracket or tag leads through what follows."""
-    place: Place | None = None
 
     def __init__(self, guard: Guard | None = None) -> None:
         self.guard = guard
         self.branches: tuple[Continuation, ...] = (self,)
         self._lookahead: dict[int, Lookahead] = {}
         self._asked: int | None = None
+
+    # properties, since some answer by what they hold
+
+    @property
+    def is_end(self) -> bool:
+        """Return whether the whole text may end here."""
+        return False
+
+    @property
+    def by_text(self) -> bool:
+        """Return whether what follows depends on the text, which `finish` examines; `after` then returns what follows
+        for any text."""
+        return False
+
+    @property
+    def restarts(self) -> bool:
+        """Return whether a JSON value may come next that is not part of the one before: `finish` restarts the tape."""
+        return False
+
+    @property
+    def place(self) -> Place | None:
+        """Return the place of the readings that follow, see `Reading.place`."""
+        return None
 
     @abstractmethod
     def after(self, outcome: int) -> tuple[Reading, ...]:
@@ -132,12 +148,16 @@ class Continuation:
 class ContinuationUnion(Continuation):
     """Several continuations of the same piece of text: readings that differ only in what surrounds it."""
 
-    __slots__ = ("is_end",)
+    __slots__ = ("_is_end",)
 
     def __init__(self, branches: tuple[Continuation, ...]) -> None:
         super().__init__()
         self.branches = branches
-        self.is_end = any(branch.is_end for branch in branches)
+        self._is_end = any(branch.is_end for branch in branches)
+
+    @property
+    def is_end(self) -> bool:
+        return self._is_end
 
     def after(self, outcome: int) -> tuple[Reading, ...]:
         return tuple([reading for branch in self.branches for reading in branch.after(outcome)])

@@ -10,7 +10,6 @@ unknown: `ends` are the nodes where it begins.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from sluicegate.grammar.reading.guards import Guard
 from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode, PunctuationTrie
@@ -18,16 +17,18 @@ from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode, Pun
 Doubtful = tuple[tuple[Guard, ...], bool, int, int]
 """(guards, whether they guard the string that is being read, `read` and `ends` if all of them agree)."""
 _NESTING = frozenset(b'{}[]"')
-_new = tuple.__new__
 
 
-class Lookahead(NamedTuple):
+class Lookahead:
     """Bit sets of nodes, see `punctuation`. `read`: the texts that can be read, the empty one if there is a way on;
-    `ends`: where what follows a value begins, as long as that is unknown."""
+    `ends`: where what follows a value begins, as long as that is unknown. Immutable."""
 
-    read: int
-    ends: int = 0
-    doubtful: tuple[Doubtful, ...] = ()
+    __slots__ = ("doubtful", "ends", "read")
+
+    def __init__(self, read: int, ends: int = 0, doubtful: tuple[Doubtful, ...] = ()) -> None:
+        self.read = read
+        self.ends = ends
+        self.doubtful = doubtful
 
     def whole(self) -> Lookahead:
         """Return this lookahead without continuations."""
@@ -49,7 +50,7 @@ def joined(parts: Iterable[Lookahead]) -> Lookahead:
         ends |= part.ends
         if part.doubtful:
             doubtful += part.doubtful
-    return _new(Lookahead, (read, ends, doubtful))  # several a mask, and the constructor takes twice as long
+    return Lookahead(read, ends, doubtful)
 
 
 def under(guard: Guard | None, found: Lookahead, direct: bool = False) -> Lookahead:
@@ -58,25 +59,25 @@ def under(guard: Guard | None, found: Lookahead, direct: bool = False) -> Lookah
         return found
     doubtful: list[Doubtful] = [((guard,), direct, found.read, found.ends)]
     doubtful += [((guard, *guards), inner, read, ends) for guards, inner, read, ends in found.doubtful]
-    return _new(Lookahead, (0, 0, tuple(doubtful)))
+    return Lookahead(0, 0, tuple(doubtful))
 
 
 def after_byte(node: PunctuationNode, found: Lookahead) -> Lookahead:
     """Return `found` behind `node`, which is a single byte."""
     if not found.ends and not found.doubtful:
-        return _new(Lookahead, (node.lift(found.read), 0, ()))
+        return Lookahead(node.lift(found.read), 0, ())
     plain = node.path[0] not in _NESTING
     doubtful = [(g, d and plain, node.lift(read), node.lift(ends)) for g, d, read, ends in found.doubtful]
-    return _new(Lookahead, (node.lift(found.read), node.lift(found.ends), _possible(doubtful)))
+    return Lookahead(node.lift(found.read), node.lift(found.ends), _possible(doubtful))
 
 
 def behind(punctuation: PunctuationTrie, ends: int, found: Lookahead) -> Lookahead:
     """Return `found` behind each of `ends`."""
     if not found.ends and not found.doubtful:
-        return _new(Lookahead, (punctuation.behind(ends, found.read), 0, ()))
+        return Lookahead(punctuation.behind(ends, found.read), 0, ())
     doubtful = [(g, False, punctuation.behind(ends, r), punctuation.behind(ends, e)) for g, _, r, e in found.doubtful]
     read, more = punctuation.behind(ends, found.read), punctuation.behind(ends, found.ends)
-    return _new(Lookahead, (read, more, _possible(doubtful)))
+    return Lookahead(read, more, _possible(doubtful))
 
 
 def _possible(doubtful: list[Doubtful]) -> tuple[Doubtful, ...]:

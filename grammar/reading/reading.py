@@ -73,9 +73,16 @@ class Reading:
     """
 
     __slots__ = ()
-    can_stop = False
-    """Whether the text may end here."""
-    in_string = False
+
+    @property
+    def can_stop(self) -> bool:
+        """Return whether the text may end here."""
+        return False
+
+    @property
+    def in_string(self) -> bool:
+        """Return whether the text ends inside a string."""
+        return False
 
     @abstractmethod
     def step(self, byte: int, run: Run) -> tuple[Reading, ...]:

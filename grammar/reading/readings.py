@@ -39,12 +39,12 @@ class InLexeme(Reading):
         self.follow = follow
 
     @property
-    def can_stop(self) -> bool:  # type: ignore[override]
+    def can_stop(self) -> bool:
         # In this order: what follows in a loop of tags asks again where the lexeme may end.
         return self.lexeme.outcome(self.state) is not None and self.follow.is_end
 
     @property
-    def in_string(self) -> bool:  # type: ignore[override]
+    def in_string(self) -> bool:
         return self.lexeme.is_string
 
     def step(self, byte: int, run: Run) -> tuple[Reading, ...]:
@@ -315,7 +315,10 @@ class AtEnd(Reading):
     """The whole text was read; nothing but the end may follow."""
 
     __slots__ = ()
-    can_stop = True
+
+    @property
+    def can_stop(self) -> bool:
+        return True
 
     def step(self, byte: int, run: Run) -> tuple[Reading, ...]:
         return ()
@@ -340,7 +343,10 @@ class EndOfText(Continuation):
     """Continuation of the whole answer."""
 
     __slots__ = ()
-    is_end = True
+
+    @property
+    def is_end(self) -> bool:
+        return True
 
     def after(self, outcome: int) -> tuple[Reading, ...]:
         return (AT_END,)

@@ -18,7 +18,7 @@ class RegionTape(Tape):
             self.mode = _OFF
 
     @property
-    def off(self) -> bool:  # type: ignore[override]
+    def off(self) -> bool:
         return self.mode == _OFF
 
     def push(self, byte: int) -> None:

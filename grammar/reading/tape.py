@@ -44,13 +44,16 @@ class Tape:
     """Mutable; one per matcher. `text` holds every accepted byte."""
 
     __slots__ = ("_arrays", "closed", "mode", "open", "since", "string", "text")
-    off = False
-    """Whether the text being written is not JSON."""
 
     def __init__(self) -> None:
         self.text = bytearray()
         self._arrays: dict[int, ArrayItems] = {}
         self.restore(Checkpoint())
+
+    @property
+    def off(self) -> bool:
+        """Return whether the text being written is not JSON."""
+        return False
 
     def checkpoint(self) -> Checkpoint:
         # Made for every token, and a named tuple's own constructor takes twice as long.
@@ -155,11 +158,14 @@ class PlainTape(Tape):
     """Of a text that is no JSON: it is kept, nothing is followed."""
 
     __slots__ = ()
-    off = True
 
     def __init__(self) -> None:
         super().__init__()
         self.mode = 1
+
+    @property
+    def off(self) -> bool:
+        return True
 
     def push(self, byte: int) -> None:
         self.text.append(byte)

@@ -129,7 +129,7 @@ class Builder:
         found = self._known.get(key)
         if found is None:
             made = found = self._known[key] = LazyContinuation(lambda: self._again(node, known, follow))
-            made.restarts = restarts(self.enter(node.content, END)) or (known >= low and restarts(follow))
+            made.begins_value = restarts(self.enter(node.content, END)) or (known >= low and restarts(follow))
         return found
 
     def _again(self, node: formats.RepeatFormat, count: int, follow: Continuation) -> tuple[Reading, ...]:

@@ -17,13 +17,14 @@ Head = tuple[str, Continuation]
 class LazyContinuation(Continuation):
     """Readings made by a function that is called once. `restarts`: a JSON region begins here."""
 
-    __slots__ = ("_known", "readings", "restarts")
+    __slots__ = ("_known", "begins_value", "readings")
     in_frame = True
 
     def __init__(self, readings: Callable[[], tuple[Reading, ...]], restarts: bool = False) -> None:
         super().__init__()
         self.readings = readings
-        self.restarts = restarts
+        self.begins_value = restarts
+        """See `restarts`; known last where tags repeat."""
         self._known: tuple[Reading, ...] | None = None
 
     def after(self, outcome: int) -> tuple[Reading, ...]:
@@ -39,7 +40,11 @@ class LazyContinuation(Continuation):
         return self.after(outcome)
 
     @property
-    def is_end(self) -> bool:  # type: ignore[override]
+    def restarts(self) -> bool:
+        return self.begins_value
+
+    @property
+    def is_end(self) -> bool:
         return any(reading.can_stop for reading in self.after(0))
 
 
@@ -72,7 +77,7 @@ class WaysByOutcome(LazyContinuation):
         return self.ways[outcome].finish(0, run, end_offset)
 
     @property
-    def is_end(self) -> bool:  # type: ignore[override]
+    def is_end(self) -> bool:
         return any(way.is_end for way in self.ways)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -40,16 +39,24 @@ class StringTokens:
         """Take the tokens with a quote, `words`, of `count` in all."""
         self._words = words
         self._count = count
+        self._closing: dict[str, I32] | None = None
+        self._quoted: dict[str, I32] | None = None
+        self._is_crossing: npt.NDArray[np.bool_] | None = None
+        self._is_reaching: npt.NDArray[np.bool_] | None = None
 
-    @cached_property
+    @property
     def closing(self) -> dict[str, I32]:
         """Return the tokens that close a string, by the decoded text they add before the quote."""
-        return self._by_string(_CLOSING)
+        if self._closing is None:
+            self._closing = self._by_string(_CLOSING)
+        return self._closing
 
-    @cached_property
+    @property
     def quoted(self) -> dict[str, I32]:
         """Return the tokens that spell a whole string outside others, by the first one's decoded text."""
-        return self._by_string(_QUOTED)
+        if self._quoted is None:
+            self._quoted = self._by_string(_QUOTED)
+        return self._quoted
 
     def _by_string(self, pattern: re.Pattern[bytes]) -> dict[str, I32]:
         found: dict[str, list[int]] = {}
@@ -63,19 +70,23 @@ class StringTokens:
                 found.setdefault(text, []).append(token)
         return {text: np.array(tokens, np.int32) for text, tokens in found.items()}
 
-    @cached_property
+    @property
     def is_crossing(self) -> npt.NDArray[np.bool_]:
         """Return bool[tokens]: those that may end a string and hold a whole one behind it."""
-        found = np.zeros(self._count, np.bool_)
-        found[[token for token, word in self._words if crosses_strings(word)]] = True
-        return found
+        if self._is_crossing is None:
+            found = np.zeros(self._count, np.bool_)
+            found[[token for token, word in self._words if crosses_strings(word)]] = True
+            self._is_crossing = found
+        return self._is_crossing
 
-    @cached_property
+    @property
     def is_reaching(self) -> npt.NDArray[np.bool_]:
         """Return bool[tokens]: those that may end a string and go on into another one."""
-        found = np.zeros(self._count, np.bool_)
-        found[[token for token, word in self._words if reaches_on(word)]] = True
-        return found
+        if self._is_reaching is None:
+            found = np.zeros(self._count, np.bool_)
+            found[[token for token, word in self._words if reaches_on(word)]] = True
+            self._is_reaching = found
+        return self._is_reaching
 
     def closings(self, remainder_numbers: dict[bytes, int]) -> dict[bytes, Ending]:
         """Return the tokens that close a string spelled plainly, by what they spell of it, the quote included.

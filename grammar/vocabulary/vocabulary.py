@@ -6,7 +6,6 @@ import base64
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -72,10 +71,14 @@ class Vocabulary:
         self.words = tuple([b"" if t in eos else bytes(w) for t, w in enumerate(words)])
         self.encode = encode
         self.spelled = word_bytes(self.words)
+        self.longest = int(self.spelled.sizes.max(initial=0))
+        """Bytes of the longest token."""
         if self.longest > 1000:
             raise InvalidGrammar("the vocabulary has a token of more than 1000 bytes")
         self.eos = np.array(self.eos_token_ids, np.int32)
         self.row_words = (self.size + 31) // 32
+        self.blank: I32 = np.zeros(self.row_words, np.int32)
+        """A row that allows nothing, one for all masks that begin with none; not to be written to."""
         self._warm = False
         self.is_prepared = False
         """Whether the states that nearly every schema needs are classified, see `classify.prepare`."""
@@ -92,6 +95,24 @@ class Vocabulary:
         self.screens: dict[Any, Any] = {}
         """Blocklists compiled for this vocabulary, see `blocked`."""
         self.lock = threading.Lock()
+        self._pairs_at: dict[int, tuple[I32, I32]] = {}
+        # what is asked of some vocabularies only, or read from disk, is made when it is asked for
+        self._marked: Vocabulary | None = None
+        self._slices: tuple[VocabularySlice, ...] | None = None
+        self._trie: FlatTrie | None = None
+        self._punctuation: PunctuationTrie | None = None
+        self._structural: BoundaryTokens | None = None
+        self._found_structural_words: dict[int, bytes] | None = None
+        self._plain: bytes | None = None
+        self._escapes: EscapeTokens | None = None
+        self._strings: StringTokens | None = None
+        self._closings: dict[bytes, Ending] | None = None
+        self._found_by_spelling: tuple[dict[bytes, int], dict[bytes, list[int]]] | None = None
+        self._scratch: Scratch | None = None
+        self._trails: Scratch | None = None
+        self._found_remainders: frozenset[bytes] | None = None
+        self._found_remainder_numbers: dict[bytes, int] | None = None
+        self._found_remainders_from: list[list[tuple[bytes, int]]] | None = None
 
     @classmethod
     def from_bytes(
@@ -149,74 +170,91 @@ class Vocabulary:
             words[number] = word
         return cls(words, eos_token_ids=[n + offset for offset in eos_offsets], special=special)
 
-    @cached_property
+    @property
     def marked(self) -> Vocabulary:
         """Return the same vocabulary where special tokens are spelled too, in bytes that no text holds: for grammars
         that name them. Made once, in about a second for 128,000 tokens."""
-        ends = set(self.eos_token_ids)
-        words = [
-            special_word(token) if not word and token not in ends else b"" if MARK in word else word
-            for token, word in enumerate(self.words)
-        ]
-        found = Vocabulary(
-            words, eos_token_ids=self.eos_token_ids, size=self.size, encode=self.encode, special=self.special
-        )
-        return found.warm()
+        if self._marked is None:
+            ends = set(self.eos_token_ids)
+            words = [
+                special_word(token) if not word and token not in ends else b"" if MARK in word else word
+                for token, word in enumerate(self.words)
+            ]
+            found = Vocabulary(
+                words, eos_token_ids=self.eos_token_ids, size=self.size, encode=self.encode, special=self.special
+            )
+            self._marked = found.warm()
+        return self._marked
 
     def spelling(self, word: bytes) -> int | None:
         """Return the first token that spells `word`."""
         return self._by_spelling[0].get(word)
 
-    @cached_property
-    def blank(self) -> I32:
-        """Return a row that allows nothing, one for all masks that begin with none; not to be written to."""
-        return np.zeros(self.row_words, np.int32)
-
-    @cached_property
+    @property
     def slices(self) -> tuple[VocabularySlice, ...]:
-        return make_slices(self.spelled, self.trie, self.row_words)
+        if self._slices is None:
+            self._slices = make_slices(self.spelled, self.trie, self.row_words)
+        return self._slices
 
-    @cached_property
+    @property
     def trie(self) -> FlatTrie:
-        return build_flat(self.spelled, order_of(self.words))
+        if self._trie is None:
+            self._trie = build_flat(self.spelled, order_of(self.words))
+        return self._trie
 
-    @cached_property
+    @property
     def punctuation(self) -> PunctuationTrie:
         """Return the trie of all that tokens spell outside strings."""
-        return self.punctuation_of(self._remainders)
+        if self._punctuation is None:
+            self._punctuation = self.punctuation_of(self._remainders)
+        return self._punctuation
 
-    @cached_property
+    @property
     def structural(self) -> BoundaryTokens:
         """Return the tokens that can stand where JSON expects punctuation, a literal or a string's opening quote."""
-        numbers = [self.punctuation.by_path[word].number for word in self._structural.values()]
-        return BoundaryTokens(np.array(numbers, np.int32), np.array(list(self._structural), np.int32))
+        if self._structural is None:
+            numbers = [self.punctuation.by_path[word].number for word in self._structural_words.values()]
+            self._structural = BoundaryTokens(
+                np.array(numbers, np.int32), np.array(list(self._structural_words), np.int32)
+            )
+        return self._structural
 
-    @cached_property
-    def _structural(self) -> dict[int, bytes]:
-        begun = self._words_of(self.spelled.beginning(_FIRST_BYTES))
-        return {token: word for token, word in begun if plausible(word)}
+    @property
+    def _structural_words(self) -> dict[int, bytes]:
+        if self._found_structural_words is None:
+            begun = self._words_of(self.spelled.beginning(_FIRST_BYTES))
+            self._found_structural_words = {token: word for token, word in begun if plausible(word)}
+        return self._found_structural_words
 
-    @cached_property
+    @property
     def plain(self) -> bytes:
         """Return for each token 1 where it spells whole characters that stand in a JSON string as they are, else 0."""
-        return plain_tokens(self.words)
+        if self._plain is None:
+            self._plain = plain_tokens(self.words)
+        return self._plain
 
     def _words_of(self, tokens: Iterable[int]) -> list[tuple[int, bytes]]:
         return [(token, self.words[token]) for token in tokens]
 
-    @cached_property
+    @property
     def escapes(self) -> EscapeTokens:
-        return EscapeTokens(self._words_of(self.spelled.holding(BACKSLASH[0])))
+        if self._escapes is None:
+            self._escapes = EscapeTokens(self._words_of(self.spelled.holding(BACKSLASH[0])))
+        return self._escapes
 
-    @cached_property
+    @property
     def strings(self) -> StringTokens:
         """Return the tokens with a quote, a few thousand of them: whatever ends or holds a string."""
-        return StringTokens(self._words_of(self.spelled.holding(QUOTE[0])), len(self.words))
+        if self._strings is None:
+            self._strings = StringTokens(self._words_of(self.spelled.holding(QUOTE[0])), len(self.words))
+        return self._strings
 
-    @cached_property
+    @property
     def closings(self) -> dict[bytes, Ending]:
         """Return the tokens that close a string spelled plainly, by what they spell of it, the quote included."""
-        return self.strings.closings(self._remainder_numbers)
+        if self._closings is None:
+            self._closings = self.strings.closings(self._remainder_numbers)
+        return self._closings
 
     def beginnings(self, text: bytes) -> list[int]:
         """Return the tokens that spell a proper beginning of `text`."""
@@ -230,41 +268,47 @@ class Vocabulary:
                     found += twins.get(text[:size], ())
         return found
 
-    @cached_property
+    @property
     def _by_spelling(self) -> tuple[dict[bytes, int], dict[bytes, list[int]]]:
         """Return the first token of each spelling, and the others where there are several."""
-        count = len(self.words)
-        first = dict(zip(reversed(self.words), range(count - 1, -1, -1), strict=True))
-        others: dict[bytes, list[int]] = {}
-        blank = self.words.count(b"")
-        first.pop(b"", None)
-        if len(first) + blank < count:
-            for token, word in enumerate(self.words):
-                if word and first[word] != token:
-                    others.setdefault(word, []).append(token)
-        return first, others
+        if self._found_by_spelling is None:
+            count = len(self.words)
+            first = dict(zip(reversed(self.words), range(count - 1, -1, -1), strict=True))
+            others: dict[bytes, list[int]] = {}
+            blank = self.words.count(b"")
+            first.pop(b"", None)
+            if len(first) + blank < count:
+                for token, word in enumerate(self.words):
+                    if word and first[word] != token:
+                        others.setdefault(word, []).append(token)
+            self._found_by_spelling = first, others
+        return self._found_by_spelling
 
-    @cached_property
-    def longest(self) -> int:
-        """Return how many bytes the longest token has."""
-        return int(self.spelled.sizes.max(initial=0))
-
-    @cached_property
+    @property
     def scratch(self) -> Scratch:
-        size, nodes = self.size, self.trie.size
-        return Scratch(np.empty(size, np.int32), np.empty(nodes + 1, np.int32), np.empty(size, np.int32))
+        if self._scratch is None:
+            size, nodes = self.size, self.trie.size
+            self._scratch = Scratch(np.empty(size, np.int32), np.empty(nodes + 1, np.int32), np.empty(size, np.int32))
+        return self._scratch
 
-    @cached_property
+    @property
     def trails(self) -> Scratch:
         """Return room for one walk of `parsing.kernels`: tokens, and pairs (node, state)."""
-        size = self.trie.size + 1
-        return Scratch(np.empty(2_000, np.int32), np.empty((size, 2), np.int32), np.empty((4 * size, 2), np.int32))
+        if self._trails is None:
+            size = self.trie.size + 1
+            self._trails = Scratch(
+                np.empty(2_000, np.int32), np.empty((size, 2), np.int32), np.empty((4 * size, 2), np.int32)
+            )
+        return self._trails
 
     def restore(
         self, trie: FlatTrie, slices: tuple[VocabularySlice, ...], remainders: list[bytes], punctuation: PunctuationTrie
     ) -> None:
         """Take these instead of working them out; `store.snapshot` checks that they fit."""
-        self.__dict__.update(trie=trie, slices=slices, _remainders=frozenset(remainders), punctuation=punctuation)
+        self._trie = trie
+        self._slices = slices
+        self._found_remainders = frozenset(remainders)
+        self._punctuation = punctuation
 
     @property
     def remainder_words(self) -> list[bytes]:
@@ -272,29 +316,31 @@ class Vocabulary:
         return sorted(self._remainders)
 
     def punctuation_of(self, remainders: Iterable[bytes]) -> PunctuationTrie:
-        return PunctuationTrie({*remainders, *self._structural.values()})
+        return PunctuationTrie({*remainders, *self._structural_words.values()})
 
-    @cached_property
+    @property
     def _remainders(self) -> frozenset[bytes]:
-        rests = {word[end.start() :] for word in self.words for end in _BOUNDARIES.finditer(word, 1)}
-        return frozenset(rest for rest in rests if plausible(rest))
+        if self._found_remainders is None:
+            rests = {word[end.start() :] for word in self.words for end in _BOUNDARIES.finditer(word, 1)}
+            self._found_remainders = frozenset(rest for rest in rests if plausible(rest))
+        return self._found_remainders
 
-    @cached_property
+    @property
     def _remainder_numbers(self) -> dict[bytes, int]:
         """Return the nodes of `punctuation` that spell `remainder_words`."""
-        return {rest: self.punctuation.by_path[rest].number for rest in self._remainders}
+        if self._found_remainder_numbers is None:
+            self._found_remainder_numbers = {rest: self.punctuation.by_path[rest].number for rest in self._remainders}
+        return self._found_remainder_numbers
 
-    @cached_property
+    @property
     def _remainders_from(self) -> list[list[tuple[bytes, int]]]:
         """Return the remainders and their nodes by first byte, in order."""
-        found: list[list[tuple[bytes, int]]] = [[] for _ in range(256)]
-        for rest, number in sorted(self._remainder_numbers.items()):
-            found[rest[0]].append((rest, number))
-        return found
-
-    @cached_property
-    def _pairs_at(self) -> dict[int, tuple[I32, I32]]:
-        return {}
+        if self._found_remainders_from is None:
+            found: list[list[tuple[bytes, int]]] = [[] for _ in range(256)]
+            for rest, number in sorted(self._remainder_numbers.items()):
+                found[rest[0]].append((rest, number))
+            self._found_remainders_from = found
+        return self._found_remainders_from
 
     def pairs_at(self, node: int) -> tuple[I32, I32]:
         """Return (remainder numbers, tokens) of the subtree at `node` of the flat trie, a remainder beginning with
@@ -361,6 +407,5 @@ class Vocabulary:
             self.plain,
             self._by_spelling,
             self._remainders_from,
-            self.longest,
         )
         return self

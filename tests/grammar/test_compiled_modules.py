@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,8 @@ def silent_traps(source: str) -> list[str]:
     lines = {node.name: node.lineno for node in classes}
     found = []
     for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr == "__new__" and _name(node.value) != "tuple":
+            found.append(f"{_name(node.value)}.__new__ asks for the arguments of __init__")
         if isinstance(node, ast.FunctionDef):
             found += [f"{node.name} is a {_name(d)}" for d in node.decorator_list if _name(d) in _INTERPRETED]
     for node in classes:
@@ -41,6 +44,32 @@ def silent_traps(source: str) -> list[str]:
     return found
 
 
+def hidden_properties(sources: Iterable[str]) -> list[str]:
+    """Return the properties that a base class has as an attribute: compiled code reads that one."""
+    nodes = [node for source in sources for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)]
+    bases = {node.name: [_name(base) for base in node.bases] for node in nodes}
+    attributes = {node.name: _attributes(node) for node in nodes}
+    found = []
+    for node in nodes:
+        above = bases[node.name]
+        for name in above:  # grows while it is gone through
+            above += bases.get(name, [])
+            found += [f"{node.name}.{each}" for each in _properties(node) & attributes.get(name, set())]
+    return found
+
+
+def _properties(node: ast.ClassDef) -> set[str]:
+    methods = [each for each in node.body if isinstance(each, ast.FunctionDef)]
+    return {each.name for each in methods if "property" in map(_name, each.decorator_list)}
+
+
+def _attributes(node: ast.ClassDef) -> set[str]:
+    own = {_name(each.target) for each in node.body if isinstance(each, ast.AnnAssign)}
+    own |= {_name(target) for each in node.body if isinstance(each, ast.Assign) for target in each.targets}
+    stored = [each for each in ast.walk(node) if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store)]
+    return own | {each.attr for each in stored if _name(each.value) == "self"}
+
+
 @pytest.mark.parametrize(
     ("source", "trap"),
     [
@@ -50,6 +79,7 @@ def silent_traps(source: str) -> list[str]:
         ("class A(NamedTuple):\n    b: tuple[B, ...]\nclass B: ...", "A names B"),
         ("class A(typing.NamedTuple):\n    b: B | None\nclass B: ...", "A names B"),
         ("class A:\n    def b(self): ...\n    c = b", "A aliases b"),
+        ("a = A.__new__(A)", "A.__new__ asks for the arguments of __init__"),
     ],
 )
 def test_what_compiles_to_something_else_is_found(source: str, trap: str) -> None:
@@ -58,6 +88,17 @@ def test_what_compiles_to_something_else_is_found(source: str, trap: str) -> Non
 
 def test_a_named_tuple_may_name_itself_and_a_class_above_it() -> None:
     assert not silent_traps("class B: ...\nclass A(NamedTuple):\n    b: tuple[B, ...]\n    c: A | None = None")
+
+
+@pytest.mark.parametrize("attribute", ["    c = 1", "    c: int", "    def __init__(self):\n        self.c = 1"])
+def test_a_property_below_an_attribute_is_found(attribute: str) -> None:
+    below = "class B(A[int]): ...\nclass C(B):\n    @property\n    def c(self): ..."
+    assert hidden_properties([below, f"class A:\n{attribute}"]) == ["C.c"]
+    assert not hidden_properties([below, "class A:\n    @property\n    def c(self): ..."])
+
+
+def test_no_property_stands_below_an_attribute() -> None:
+    assert not hidden_properties((ROOT / path).read_text("utf-8") for path in LISTED)
 
 
 def test_the_list_is_sorted_and_names_each_module_once() -> None:

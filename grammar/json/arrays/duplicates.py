@@ -103,11 +103,14 @@ class RepeatDone(ItemDone):
     not."""
 
     __slots__ = ("before",)
-    by_text = True
 
     def __init__(self, before: RepeatingState) -> None:
         super().__init__(before.after(None), TEXT_NEEDED)
         self.before = before
+
+    @property
+    def by_text(self) -> bool:
+        return True
 
     def after(self, outcome: int) -> tuple[Reading, ...]:
         return (*self.before.met().between(), *self.state.between())

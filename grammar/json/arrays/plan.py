@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 from sluicegate.grammar.budget.meter import charge
@@ -12,7 +10,6 @@ from sluicegate.grammar.json.few_values import FewValue
 from sluicegate.grammar.reading.guards import Guard
 from sluicegate.grammar.schema.containers import Conjunction, Contains, conjunction, negated
 from sluicegate.plugins.errors import GrammarLimit
-from sluicegate.plugins.frozen import frozen_when_checked
 
 
 class Listed(NamedTuple):
@@ -25,43 +22,56 @@ class Listed(NamedTuple):
     counted: tuple[int, ...]
 
 
-@frozen_when_checked
-@dataclass(frozen=True, eq=False)
 class ArrayPlan:
     """One alternative of an array. `prefix[i]`: terms of the first items; `rest`: of all others (None: there are none).
+    Immutable.
 
     `members`: if items must be unique and are among few constants, these constants as (is a string, text); each can be
     used once.
     """
 
-    prefix: tuple[Conjunction, ...]
-    rest: Conjunction | None
-    low: int
-    high: int | None
-    unique: bool
-    contains: tuple[Contains, ...]
-    check: Guard | None
-    members: tuple[tuple[bool, str], ...] | None = None
-    tight: bool = False
-    """Items must be unique, and a given value may have to be excluded: an item that begins like it could not become
-    another one."""
-    fixed: bool = False
-    """Strings are among the values that may have to be excluded."""
-    few_containers: bool = False
-    """Objects or arrays are among the values that may have to be excluded: these are few, and others many."""
-    listed: Listed | None = None
-    """Where items must be unique and have few values, objects and arrays among them or some of which are counted."""
-    paired: int | None = None
-    """If two items must be equal: the last index of an item that a later one may repeat, see `duplicates`."""
+    def __init__(
+        self,
+        prefix: tuple[Conjunction, ...],
+        rest: Conjunction | None,
+        low: int,
+        high: int | None,
+        unique: bool,
+        contains: tuple[Contains, ...],
+        check: Guard | None,
+        members: tuple[tuple[bool, str], ...] | None = None,
+        tight: bool = False,
+        fixed: bool = False,
+        few_containers: bool = False,
+        listed: Listed | None = None,
+        paired: int | None = None,
+    ) -> None:
+        self.prefix = prefix
+        self.rest = rest
+        self.low = low
+        self.high = high
+        self.unique = unique
+        self.contains = contains
+        self.check = check
+        self.members = members
+        self.tight = tight
+        """Items must be unique, and a given value may have to be excluded: an item that begins like it could not become
+        another one."""
+        self.fixed = fixed
+        """Strings are among the values that may have to be excluded."""
+        self.few_containers = few_containers
+        """Objects or arrays are among the values that may have to be excluded: these are few, and others many."""
+        self.listed = listed
+        """Where items must be unique and have few values, objects and arrays among them or some of which are
+        counted."""
+        self.paired = paired
+        """If two items must be equal: the last index of an item that a later one may repeat, see `duplicates`."""
+        starts = [wanted.start for wanted in contains]
+        self.horizon = max(len(prefix), low, 0 if high is None else high, *starts)
+        """The index from which on all indexes are equivalent."""
 
     def at(self, index: int) -> Conjunction | None:
         return self.prefix[index] if index < len(self.prefix) else self.rest
-
-    @cached_property
-    def horizon(self) -> int:
-        """Return the index from which on all indexes are equivalent."""
-        starts = [wanted.start for wanted in self.contains]
-        return max(len(self.prefix), self.low, 0 if self.high is None else self.high, *starts)
 
 
 Hits = tuple[int, ...]
@@ -86,6 +96,8 @@ class Counting:
         self._ways: dict[Any, list[tuple[Hits, Conjunction]]] = {}
         self._ends: dict[_Situation, bool] = {}
         self._known: dict[_Situation, list[_Move]] = {}
+        self._most: int | None = None
+        self._is_one_by_one: bool | None = None
 
     def moves(self, index: int, hits: Hits) -> list[_Move]:
         """Return the ways to count the item at `index` that leave the array completable: (`contains` that count it, the
@@ -132,17 +144,24 @@ class Counting:
         begin = max(index, len(plan.prefix), *(wanted.start for wanted in plan.contains))
         return True if plan.high is None or begin + missing <= plan.high else None
 
-    @cached_property
+    @property
     def _most_at_once(self) -> int:
         """Return the maximum number of `contains` for which one item counts."""
-        plan = self.plan
-        items = dict.fromkeys((*plan.prefix, *(() if plan.rest is None else (plan.rest,))))
-        return max((sum(hit) for terms in items for hit, _ in self._ways_of(plan.horizon, terms)), default=0)
+        if self._most is None:
+            plan = self.plan
+            items = dict.fromkeys((*plan.prefix, *(() if plan.rest is None else (plan.rest,))))
+            self._most = max((sum(hit) for terms in items for hit, _ in self._ways_of(plan.horizon, terms)), default=0)
+        return self._most
 
-    @cached_property
+    @property
     def _one_by_one(self) -> bool:
         """Return whether every item may count for nothing, and every item after the prefix for any one `contains`
         alone."""
+        if self._is_one_by_one is None:
+            self._is_one_by_one = self._find_one_by_one()
+        return self._is_one_by_one
+
+    def _find_one_by_one(self) -> bool:
         plan, none = self.plan, (0,) * len(self.plan.contains)
         if plan.rest is None or not all(self._counts(terms, none) for terms in (*plan.prefix, plan.rest)):
             return False

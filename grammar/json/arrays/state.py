@@ -257,12 +257,15 @@ class ItemStart(Then):
     """Before an item whose values depend on what the array must differ from."""
 
     __slots__ = ("_state",)
-    by_text = True
 
     def __init__(self, state: ArrayState) -> None:
         layout = state.values.layout
         super().__init__(lambda: layout.optional(layout.block, Then(state.parts)))
         self._state = state
+
+    @property
+    def by_text(self) -> bool:
+        return True
 
     def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Reading, ...]:
         run.reads_text()
@@ -295,7 +298,7 @@ class ItemDone(PartDone[ArrayState]):
     __slots__ = ()
 
     @property
-    def by_text(self) -> bool:  # type: ignore[override]
+    def by_text(self) -> bool:
         return self.state.plan.few_containers
 
     def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Reading, ...]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import chain
+from dataclasses import replace
+from itertools import accumulate, chain
 
 from sluicegate.grammar.budget.meter import charge, look
 from sluicegate.grammar.classification.openings import of_word
@@ -20,7 +19,6 @@ from sluicegate.grammar.schema.containers import Conjunction
 from sluicegate.grammar.schema.strings import Strings
 from sluicegate.grammar.vocabulary.punctuation import PunctuationTrie
 from sluicegate.plugins.errors import GrammarLimit
-from sluicegate.plugins.frozen import frozen_when_checked
 
 _LONG = 64
 """Listed names above which lexemes of subsets share one table of spellings."""
@@ -33,51 +31,89 @@ _MOST_KEPT = 100_000
 """Maximum of these sets for all names of one object together."""
 
 
-@frozen_when_checked
-@dataclass(frozen=True, eq=False)
 class ObjectPlan:
-    """One alternative of an object. Every listed name has a value.
+    """One alternative of an object. Every listed name has a value. Immutable but for caches.
 
     The value of `names[i]` satisfies `values[i]`. Unless `any_order`, names come in this order, and free names after
     all of them. `free`: terms of the values of names that are not listed, by kind.
     """
 
-    names: tuple[str, ...]
-    values: tuple[Conjunction, ...]
-    required: tuple[bool, ...]
-    free: tuple[Conjunction, ...]
-    refused: frozenset[str]
-    """Names that are not free: listed ones, and those that must be absent."""
-    low: int
-    high: int | None
-    any_order: bool
-    check: Guard | None
-    some: int = 0
-    """Number of existential constraints. If any, `claims` and `free_claims` list for each name and each kind of free
-    names the ways to give it: (bit set of the constraints it then meets, terms of its value)."""
-    claims: tuple[Claims, ...] = ()
-    free_claims: tuple[Claims, ...] = ()
-    skips: tuple[int, ...] = ()
-    """For each name, the bit set of the constraints that are met if it is absent."""
-    free_names: tuple[Strings, ...] = ()
-    """For each of `free`, the set of its names."""
-    free_lexemes: tuple[tuple[tuple[int, ...], Lexeme], ...] = ()
-    """Lexemes of the free names, each with the kinds of names by outcome."""
-    supply: int | None = None
-    """Number of free names, if they may be too few."""
-    _read: dict[PunctuationTrie, list[tuple[int, int]]] = field(default_factory=dict)
-    _read_from: dict[PunctuationTrie, list[tuple[int, int]]] = field(default_factory=dict)
-    _read_groups: dict[PunctuationTrie, dict[tuple[int, int], int]] = field(default_factory=dict)
-    """Bit sets of names by `names_read`."""
+    def __init__(
+        self,
+        names: tuple[str, ...],
+        values: tuple[Conjunction, ...],
+        required: tuple[bool, ...],
+        free: tuple[Conjunction, ...],
+        refused: frozenset[str],
+        low: int,
+        high: int | None,
+        any_order: bool,
+        check: Guard | None,
+        some: int = 0,
+        claims: tuple[Claims, ...] = (),
+        free_claims: tuple[Claims, ...] = (),
+        skips: tuple[int, ...] = (),
+        free_names: tuple[Strings, ...] = (),
+        free_lexemes: tuple[tuple[tuple[int, ...], Lexeme], ...] = (),
+        supply: int | None = None,
+    ) -> None:
+        self.names = names
+        self.values = values
+        self.required = required
+        self.free = free
+        self.refused = refused
+        """Names that are not free: listed ones, and those that must be absent."""
+        self.low = low
+        self.high = high
+        self.any_order = any_order
+        self.check = check
+        self.some = some
+        """Number of existential constraints. If any, `claims` and `free_claims` list for each name and each kind of
+        free names the ways to give it: (bit set of the constraints it then meets, terms of its value)."""
+        self.claims = claims
+        self.free_claims = free_claims
+        self.skips = skips
+        """For each name, the bit set of the constraints that are met if it is absent."""
+        self.free_names = free_names
+        """For each of `free`, the set of its names."""
+        self.free_lexemes = free_lexemes
+        """Lexemes of the free names, each with the kinds of names by outcome."""
+        self.supply = supply
+        """Number of free names, if they may be too few."""
+        self.counts = low > sum(required) or high is not None
+        self.in_order = not (any_order or self.counts or some)
+        """Whether the names that may come next depend only on the index of the last one."""
+        self.unordered = any_order and not self.counts and not some
+        """Whether every listed name that is not given yet may come next."""
+        self.required_set = int("".join(["1" if needed else "0" for needed in reversed(required)]) or "0", 2)
+        """Bit set of the required names."""
+        self.required_from = tuple(accumulate(reversed(required), initial=0))[::-1]
+        """For each index how many required names stand at or after it."""
+        self._read: dict[PunctuationTrie, list[tuple[int, int]]] = {}
+        self._read_from: dict[PunctuationTrie, list[tuple[int, int]]] = {}
+        self._read_groups: dict[PunctuationTrie, dict[tuple[int, int], int]] = {}
+        """Bit sets of names by `names_read`."""
+        # asked of few plans, or not before the first of the object's names
+        self._none_given: GivenTexts | None = None
+        self._ends: Ends | None = None
+        self._until: list[int] | None = None
+        self._shared_words: SharedWords | None = None
+        self._spelled: list[tuple[bytes, int]] | None = None
+        self._leafy: bool | None = None
+        self._distinct: DistinctKey | None = None
 
-    @cached_property
+    @property
     def none_given(self) -> GivenTexts:
         """Return an empty list of names that were given."""
-        return GivenTexts()
+        if self._none_given is None:
+            self._none_given = GivenTexts()
+        return self._none_given
 
-    @cached_property
+    @property
     def ends(self) -> Ends:
-        return Ends(self)
+        if self._ends is None:
+            self._ends = Ends(self)
+        return self._ends
 
     def skipped(self, at: int, until: int | None = None) -> int:
         """Return the bit set of the constraints met by absent names. In order: the names from `at` to `until` (None: to
@@ -88,32 +124,15 @@ class ObjectPlan:
                 found |= self.skips[i]
         return found
 
-    @cached_property
-    def counts(self) -> bool:
-        return bool(self.low > sum(self.required)) or self.high is not None
-
-    @cached_property
-    def in_order(self) -> bool:
-        """Return whether the names that may come next depend only on the index of the last one."""
-        return not (self.any_order or self.counts or self.some)
-
-    @cached_property
+    @property
     def until(self) -> list[int]:
         """Return for each index the end of the range of names that may come next: after the first required one."""
-        found = [len(self.names)]
-        for i in reversed(range(len(self.names))):
-            found.append(i + 1 if self.required[i] else found[-1])
-        return found[::-1]
-
-    @cached_property
-    def unordered(self) -> bool:
-        """Return whether every listed name that is not given yet may come next."""
-        return self.any_order and not self.counts and not self.some
-
-    @cached_property
-    def required_set(self) -> int:
-        """Return the bit set of the required names."""
-        return sum(1 << i for i, needed in enumerate(self.required) if needed)
+        if self._until is None:
+            found = [len(self.names)]
+            for i in reversed(range(len(self.names))):
+                found.append(i + 1 if self.required[i] else found[-1])
+            self._until = found[::-1]
+        return self._until
 
     def left(self, given: int) -> int:
         """Return the bit set of the listed names that are not in `given`."""
@@ -125,14 +144,18 @@ class ObjectPlan:
             return Literals([pair for pair in self.spelled if not given >> pair[1] & 1])
         return Remaining(self._shared, self.left(given))
 
-    @cached_property
+    @property
     def _shared(self) -> SharedWords:
-        return SharedWords(self.spelled)
+        if self._shared_words is None:
+            self._shared_words = SharedWords(self.spelled)
+        return self._shared_words
 
-    @cached_property
+    @property
     def spelled(self) -> list[tuple[bytes, int]]:
         """Return the usual spellings of the names, sorted, with their indices."""
-        return sorted_spellings(self.names)
+        if self._spelled is None:
+            self._spelled = sorted_spellings(self.names)
+        return self._spelled
 
     def names_read(self, punctuation: PunctuationTrie) -> list[tuple[int, int]]:
         """Return for each listed name the punctuation nodes that it reads after its opening quote, and those at which
@@ -173,28 +196,24 @@ class ObjectPlan:
             self._read_from[punctuation] = found
         return found[at]
 
-    @cached_property
+    @property
     def leafy(self) -> bool:
         """Return whether some free name cannot grow into a longer one. Once it is given, no name may begin that could
         only become the same again."""
-        return not all(map(strings.can_grow, self.free_names))
+        if self._leafy is None:
+            self._leafy = not all(map(strings.can_grow, self.free_names))
+        return self._leafy
 
     def lexemes_left(self, used: GivenTexts) -> tuple[tuple[tuple[int, ...], Lexeme], ...]:
         """Return the lexemes of the free names, as `free_lexemes`, without the names in `used`."""
         left = [replace(part, given=used) for part in self.free_names]
         return tuple(((k,), lexeme) for k, part in enumerate(left) for lexeme in string_lexemes((part,)))
 
-    @cached_property
+    @property
     def distinct(self) -> DistinctKey:
-        return DistinctKey(self.refused)
-
-    @cached_property
-    def required_from(self) -> tuple[int, ...]:
-        """Return for each index how many required names stand at or after it."""
-        counts = [0]
-        for needed in reversed(self.required):
-            counts.append(counts[-1] + needed)
-        return tuple(reversed(counts))
+        if self._distinct is None:
+            self._distinct = DistinctKey(self.refused)
+        return self._distinct
 
 
 def ordered_names(listed: tuple[str, ...], required: frozenset[str], order: str) -> tuple[str, ...]:
@@ -211,6 +230,8 @@ class Ends:
     def __init__(self, plan: ObjectPlan) -> None:
         self.plan = plan
         self._known: dict[tuple[int, int], int] = {}
+        self._found_from: list[dict[int, int]] | None = None
+        self._is_from_known = False
 
     def reachable(self, at: int, met: int, count: int) -> bool:
         """Return whether the object can be completed after `count` members that meet the constraints `met`."""
@@ -253,13 +274,19 @@ class Ends:
             self._known[at, met] = known
         return known
 
-    @cached_property
+    @property
     def _from(self) -> list[dict[int, int]] | None:
         """Return by index: sets of constraints that listed names from there on and free names can meet -> numbers of
         members. All queries share this table.
 
         None if there are too many sets; from a state where some constraints are met, there may be fewer.
         """
+        if not self._is_from_known:
+            self._found_from = self._find_from()
+            self._is_from_known = True
+        return self._found_from
+
+    def _find_from(self) -> list[dict[int, int]] | None:
         plan, room = self.plan, _MOST_KEPT
         sizes = {0: 1}
         try:

@@ -194,7 +194,7 @@ class NameStart(Then):
         self.state = state
 
     @property
-    def by_text(self) -> bool:  # type: ignore[override]
+    def by_text(self) -> bool:
         return self.state.by_text
 
     def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Reading, ...]:
