@@ -8,7 +8,7 @@ MODEL ?= bundled
 # Compiled when installed, as pip does with a wheel: where PYTHONDONTWRITEBYTECODE is set, each start would do it again.
 PACKAGES := cache engine gateway grammar plugins safety sluicegate
 
-.PHONY: setup demo serve test test-thorough test-scale coverage check audit mutants release-check clients train-model bench-grammar site
+.PHONY: setup demo serve test test-thorough test-scale test-compiled coverage check audit mutants release-check clients train-model bench-grammar site
 
 setup: $(VENV)/.installed
 
@@ -58,6 +58,10 @@ test-scale: $(VENV)/.installed-test .venv-ray/.installed
 coverage: $(VENV)/.installed-test
 	$(RUN) -m pytest -n 2 --dist loadfile --cov --cov-report=term --cov-fail-under=$(COVERED)
 
+# The tests of the grammar with its hot modules compiled, as in a wheel made with SLUICEGATE_COMPILE=1; needs a C compiler.
+test-compiled: $(VENV)/.installed-test
+	$(RUN) -m tools.compiled_check
+
 check: $(VENV)/.installed-test
 	$(VENV)/bin/pip check
 	$(VENV)/bin/ruff check .
@@ -93,9 +97,10 @@ COUNT ?= 40
 mutants: $(VENV)/.installed-test
 	$(RUN) -m tests.mutants --seed $(SEED) --count $(COUNT)
 
-# What a release would hold, built, installed where nothing else is, and run there. BORROW=1 takes the dependencies of $(VENV).
+# What a release would hold, built, installed where nothing else is, and run there. BORROW=1 takes the dependencies of $(VENV);
+# COMPILED=1 makes the wheel of this platform.
 release-check: $(VENV)/.installed
-	$(RUN) -m tools.release_check $(if $(BORROW),--borrow) --keep dist
+	$(RUN) -m tools.release_check $(if $(BORROW),--borrow) $(if $(COMPILED),--compiled) --keep dist
 
 # The table of clients in docs/clients.md: each in an environment of its own below ~/.cache/sluicegate/clients, made once. Takes
 # half an hour; ANEW=1 takes the newest versions.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         compile_regex,
         compile_text,
     )
+    from sluicegate.grammar.compiled import is_compiled
     from sluicegate.grammar.lark import compile_lark
     from sluicegate.grammar.limits import GrammarLimits
     from sluicegate.grammar.matching.grammar import LazyGrammar
@@ -48,6 +49,7 @@ __all__ = [
     "compile_regex",
     "compile_structural_tags",
     "compile_text",
+    "is_compiled",
     "meta_schemas",
     "most_zeros",
 ]
@@ -68,6 +70,7 @@ __getattr__ = lazily(
         "compile_regex": "compile",
         "compile_structural_tags": "tags",
         "compile_text": "compile",
+        "is_compiled": "compiled",
         "meta_schemas": "schema.metaschemas",
     },
 )

@@ -2,6 +2,7 @@
 
     python -m tools.release_check            # with every dependency from the package index: what a user gets
     python -m tools.release_check --borrow   # with the dependencies of this environment: seconds in place of minutes
+    python -m tools.release_check --compiled # the wheel of this platform, with the grammar compiled
 
 It runs in a folder that holds `cache/`, `gateway/` and `plugins/` of somebody else, which must not be imported.
 """
@@ -9,6 +10,7 @@ It runs in a folder that holds `cache/`, `gateway/` and `plugins/` of somebody e
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import socket
 import subprocess
@@ -31,6 +33,11 @@ NEEDED = (
     "sluicegate/gateway/console/static/index.html",
     "sluicegate/safety/detection/weights.npz",
 )
+COMPILED = "grammar/compiled_modules.txt"
+ASK = """
+import sluicegate, sluicegate.grammar
+print(sluicegate.__version__, sluicegate.__file__, sluicegate.grammar.is_compiled())
+"""
 START_S = 600.0
 
 
@@ -38,11 +45,12 @@ def main() -> int:
     options = arguments()
     with tempfile.TemporaryDirectory(prefix="release-") as name:
         folder = Path(name)
+        os.environ["SLUICEGATE_COMPILE"] = str(int(options.compiled))
         sdist, wheel = built(folder)
-        version = check_contents(sdist, wheel)
+        version = check_contents(sdist, wheel, compiled=options.compiled)
         say(f"{sdist.name} and {wheel.name} hold what they must")
         python = installed(folder / "installed", wheel, borrow=options.borrow)
-        check_installed(python, version)
+        check_installed(python, version, compiled=options.compiled)
         run_among_strangers(python, folder / "strangers")
         if options.keep is not None:
             options.keep.mkdir(exist_ok=True)
@@ -61,14 +69,14 @@ def built(folder: Path) -> tuple[Path, Path]:
     return sdist, wheel
 
 
-def check_contents(sdist: Path, wheel: Path) -> str:
+def check_contents(sdist: Path, wheel: Path, *, compiled: bool) -> str:
     """Check what both hold, and return the version that both are of."""
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         [metadata] = [name for name in names if name.endswith(".dist-info/METADATA")]
         version = re.search(r"^Version: (\S+)$", archive.read(metadata).decode(), re.MULTILINE)
     assert version, "the wheel names no version"
-    tops = {name.split("/")[0] for name in names}
+    tops = {name.split("/")[0] for name in names if not name.startswith("sluicegate_grammar__mypyc.")}
     assert tops == {"sluicegate", f"sluicegate-{version[1]}.dist-info"}, (
         f"the wheel puts {sorted(tops)} into site-packages"
     )
@@ -77,6 +85,9 @@ def check_contents(sdist: Path, wheel: Path) -> str:
     assert not (missing := {f"sluicegate/{name}" for name in modules} - set(names)), (
         f"the wheel lacks {sorted(missing)}"
     )
+    listed = set((ROOT / COMPILED).read_text("utf-8").split()) if compiled else set()
+    machine_code = {name.removeprefix("sluicegate/").split(".")[0] + ".py" for name in names if name.endswith(".so")}
+    assert (found := {name for name in machine_code if "/" in name}) == listed, f"compiled are {sorted(found)}"
     with tarfile.open(sdist) as sources:
         assert f"sluicegate-{version[1]}/LICENSE" in sources.getnames(), "the sdist lacks its licence"
     first = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
@@ -97,11 +108,11 @@ def installed(folder: Path, wheel: Path, *, borrow: bool) -> Path:
     return python
 
 
-def check_installed(python: Path, version: str) -> None:
+def check_installed(python: Path, version: str, *, compiled: bool) -> None:
     [site] = python.parent.parent.glob("lib/python*/site-packages")
     assert not (found := [name for name in GENERIC if (site / name).exists()]), f"site-packages holds {found}"
-    told = run(python, "-I", "-c", "import sluicegate; print(sluicegate.__version__, sluicegate.__file__)").split()
-    assert told == [version, str(site / "sluicegate" / "__init__.py")], told
+    told = run(python, "-I", "-c", ASK).split()
+    assert told == [version, str(site / "sluicegate" / "__init__.py"), str(compiled)], told
 
 
 def run_among_strangers(python: Path, folder: Path) -> None:
@@ -157,6 +168,7 @@ def say(what: str) -> None:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.release_check", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--borrow", action="store_true", help="use the dependencies that are installed here")
+    parser.add_argument("--compiled", action="store_true", help="compile the grammar; needs a C compiler")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="put the sdist and the wheel there")
     return parser.parse_args()
 

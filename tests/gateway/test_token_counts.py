@@ -93,7 +93,7 @@ def test_probes_of_other_servers_are_answered(gateway: RunningGateway) -> None:
     for method, path in (("GET", "/health"), ("GET", "/ping"), ("POST", "/ping")):
         answer = httpx.request(method, gateway.url + path)
         assert (answer.status_code, answer.text) == (200, "")
-    assert httpx.get(gateway.url + "/version").json() == {"version": __version__}
+    assert httpx.get(gateway.url + "/version").json() == {"version": __version__, "grammar": "python"}
 
 
 def test_load_counts_requests_that_have_begun_and_not_ended() -> None:

@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse, Response
 from sluicegate import __version__
 from sluicegate.gateway.http.api_key import api_key_of
 from sluicegate.gateway.runtime import Runtime
+from sluicegate.grammar import is_compiled
 
 
 def add_health_routes(router: APIRouter, runtime: Runtime) -> None:
@@ -39,8 +40,9 @@ def add_health_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.get("/version")
     async def version(request: Request) -> Any:
+        """Name the release, and whether the grammar's modules are compiled."""
         runtime.identify(api_key_of(request))
-        return {"version": __version__}
+        return {"version": __version__, "grammar": "compiled" if is_compiled() else "python"}
 
     @router.get("/load")
     async def load(request: Request) -> Any:
