@@ -36,6 +36,7 @@ from sluicegate.gateway.accounts.records import (
     day_of,
     from_settings,
 )
+from sluicegate.gateway.accounts.stores.base import ChangeKey, creation
 from sluicegate.gateway.database import Database
 from sluicegate.gateway.settings import AccountSettings, KeySettings, Limits
 from sluicegate.plugins import (
@@ -309,14 +310,26 @@ class Accounts:
         if await self._directory.refresh():
             self.meters.renew()
 
-    async def change_key(self, record: KeyRecord) -> None:
-        """Write `record` to the store and apply it at once. Raises `RequestError` for a key of the configuration."""
-        found = self.keyring.records.get(record.id)
-        if found is not None and found.source == "configuration":
-            raise RequestError(f"key {record.id!r} stands in the configuration; change it there", code="fixed_key")
+    async def add_key(self, record: KeyRecord) -> None:
+        """Write a new key to the store and apply it at once. Raises `RequestError` where there is one of that id."""
+        await self._edit_key(record.id, creation(record))
+
+    async def change_key(self, key_id: str, change: Callable[[KeyRecord], KeyRecord]) -> KeyRecord:
+        """Change a key as the store has it now, which another gateway may have changed since it was read here; apply
+        the change at once, and return the new record. One that the store lost is changed as it was last known. Raises
+        `NotFound`, `RequestError` for a key of the configuration, and what `change` raises."""
+        known = self.key(key_id)
+        if known.source == "configuration":
+            raise RequestError(f"key {key_id!r} stands in the configuration; change it there", code="fixed_key")
+        return await self._edit_key(
+            key_id, lambda found: change(known if found is None else self._directory.still_revoked(found))
+        )
+
+    async def _edit_key(self, key_id: str, change: ChangeKey) -> KeyRecord:
         async with self._store_errors("the key was changed or not, nobody knows: read it, and change it again"):
-            await self.on_thread(self.store.put_key, record)
+            record = await self.on_thread(self.store.edit_key, key_id, change)
             await self.refresh()
+        return record
 
     async def change_team(self, name: str, limits: Limits) -> None:
         if name in self.settings.teams:

@@ -11,6 +11,7 @@ from typing import Any
 from sluicegate.gateway.accounts.accounts import Accounts
 from sluicegate.gateway.accounts.bounds import NO_ROUTE, is_name, is_route
 from sluicegate.gateway.accounts.records import KeyRecord, digest_of, new_secret
+from sluicegate.gateway.accounts.stores.base import KeyExists
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import RequestError
 
@@ -38,7 +39,7 @@ def create(
     if wrong := next((route for route in lists.get("routes", ()) if not is_route(route)), None):
         raise RequestError(NO_ROUTE.format(wrong), param="routes")
     if key_id in accounts.keyring.records:
-        raise RequestError(f"there is a key {key_id!r} already; rotate it, or choose another id", param="id")
+        raise KeyExists(key_id)
     secret = new_secret()
     fields: dict[str, Any] = {name: tuple(values) for name, values in lists.items()}
     record = KeyRecord(
@@ -63,10 +64,18 @@ def revoke(record: KeyRecord) -> KeyRecord:
     return record if record.revoked_at_s is not None else replace(record, revoked_at_s=round(time.time(), 3))
 
 
-def rotate(record: KeyRecord, grace_s: float) -> tuple[KeyRecord, str]:
-    """Replace the secret; the old one stays valid for `grace_s`. Raises `RequestError` for a revoked key."""
+def rotate(record: KeyRecord, secret: str, grace_s: float) -> KeyRecord:
+    """Replace the secret; the old one stays valid for `grace_s`. Raises `KeyRevoked`."""
     if record.revoked_at_s is not None:
-        raise RequestError(f"key {record.id!r} is revoked; create another", param="id")
-    secret = new_secret()
+        raise KeyRevoked(record.id)
     until = time.time() + min(max(0.0, grace_s), MAX_GRACE_S)
-    return replace(record, digest=digest_of(secret), previous_digest=record.digest, previous_until_s=until), secret
+    return replace(record, digest=digest_of(secret), previous_digest=record.digest, previous_until_s=until)
+
+
+class KeyRevoked(RequestError):
+    """A revoked key gets no new secret."""
+
+    code = "key_revoked"
+
+    def __init__(self, key_id: str) -> None:
+        super().__init__(f"key {key_id!r} is revoked, and stays so; create another", param="id")

@@ -103,7 +103,7 @@ class Directory:
         return StoreSnapshot(version, keys, teams, ImplausibleRows(strange.keys, strange.teams))
 
     def _take(self, found: StoreSnapshot, now_s: float) -> None:
-        keys = {record.id: self._still_revoked(record) for record in found.keys}
+        keys = {record.id: self.still_revoked(record) for record in found.keys}
         self._forgotten = [record.id for record in found.keys if keys[record.id] is not record]
         lost = self._is_lost(found)
         gone = [name for name in self._keys if name not in keys and (lost or name in found.strange.keys)]
@@ -119,7 +119,7 @@ class Directory:
         self._version = found.version
         self._origin = self._origin or found.version.origin
 
-    def _still_revoked(self, record: KeyRecord) -> KeyRecord:
+    def still_revoked(self, record: KeyRecord) -> KeyRecord:
         """Return `record`, revoked if that key was ever seen revoked: a revocation is for good, even where a store was
         put back to an earlier state. A new key of the same name is another key."""
         known = self._keys.get(record.id)

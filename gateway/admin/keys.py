@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from sluicegate.gateway.accounts.changes import audit_facts, create, revoke, rotate
-from sluicegate.gateway.accounts.records import KeyRecord, limits_of, moment
+from sluicegate.gateway.accounts.records import KeyRecord, limits_of, moment, new_secret
 from sluicegate.gateway.http.guard import name_of, operator_of
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.settings import MAX_LIMIT
@@ -85,35 +85,37 @@ def add_key_routes(router: APIRouter, runtime: Runtime) -> None:
             **lists,
         )
         async with runtime.audit.change(name_of(by), "keys.create", record.id, **audit_facts(record)):
-            await accounts.change_key(record)
+            await accounts.add_key(record)
         return {**_shown(record), "key": secret}
 
     @router.delete("/admin/keys/{key_id}", tags=["admin"])
     async def revoke_key(request: Request, key_id: str) -> Any:
         """Refuse a key from now on."""
-        by = operator_of(runtime, request)
-        record = revoke(accounts.key(key_id))
-        async with runtime.audit.change(name_of(by), "keys.revoke", key_id):
-            await accounts.change_key(record)
+        by, found = operator_of(runtime, request), accounts.key(key_id)
+        async with runtime.audit.change(name_of(by), "keys.revoke", found.id):
+            record = await accounts.change_key(key_id, revoke)
         return _shown(record)
 
     @router.post("/admin/keys/{key_id}/rotate", tags=["admin"])
     async def rotate_key(request: Request, key_id: str, asked: Rotation) -> Any:
         """Give a key a new secret. The old one stays good for `grace_s` seconds."""
-        by = operator_of(runtime, request)
-        record, secret = rotate(accounts.key(key_id), asked.grace_s)
+        by, secret = operator_of(runtime, request), new_secret()
+        rotate(accounts.key(key_id), secret, asked.grace_s)  # what is known to be refused is no change to write down
         async with runtime.audit.change(name_of(by), "keys.rotate", key_id, grace_s=asked.grace_s):
-            await accounts.change_key(record)
+            record = await accounts.change_key(key_id, lambda found: rotate(found, secret, asked.grace_s))
         return {**_shown(record), "key": secret}
 
     @router.put("/admin/keys/{key_id}/limits", tags=["admin"])
     async def key_limits(request: Request, key_id: str, asked: LimitsBody) -> Any:
         """Set the limits of a key from now on."""
         by, before = operator_of(runtime, request), accounts.key(key_id)
-        record = dataclasses.replace(before, limits=limits_of(asked.model_dump()))
-        change = {"before": before.public()["limits"], "limits": record.public()["limits"]}
+        limits = limits_of(asked.model_dump())
+        change = {
+            "before": before.public()["limits"],
+            "limits": dataclasses.replace(before, limits=limits).public()["limits"],
+        }
         async with runtime.audit.change(name_of(by), "keys.limits", key_id, **change):
-            await accounts.change_key(record)
+            record = await accounts.change_key(key_id, lambda found: dataclasses.replace(found, limits=limits))
         return _shown(record)
 
     @router.get("/admin/teams", tags=["admin"])

@@ -20,7 +20,8 @@ from typing import Any
 from sluicegate.gateway.accounts.accounts import Accounts
 from sluicegate.gateway.accounts.changes import audit_facts, create, revoke, rotate
 from sluicegate.gateway.accounts.export import DIMENSIONS, as_csv, rows
-from sluicegate.gateway.accounts.records import KeyRecord, day_of, known_day, limits_of, moment
+from sluicegate.gateway.accounts.records import KeyRecord, day_of, known_day, limits_of, moment, new_secret
+from sluicegate.gateway.accounts.stores.base import creation
 from sluicegate.gateway.audit import writer_of
 from sluicegate.gateway.commands.tables import date, table
 from sluicegate.gateway.config import load
@@ -92,7 +93,7 @@ def _create(parsed: argparse.Namespace) -> int:
             **lists,
         )
         with _audited(parsed, "keys.create", record.id, **audit_facts(record)):
-            accounts.store.put_key(record)
+            accounts.store.edit_key(record.id, creation(record))
         print(secret)
     return 0
 
@@ -124,18 +125,19 @@ def _row(record: KeyRecord, now_s: float) -> tuple[str, ...]:
 
 def _revoke(parsed: argparse.Namespace) -> int:
     with _store(parsed) as accounts:
-        record = revoke(_own(accounts, parsed.id))
+        known = _own(accounts, parsed.id)
         with _audited(parsed, "keys.revoke", parsed.id):
-            accounts.store.put_key(record)
+            accounts.store.edit_key(parsed.id, lambda found: revoke(found or known))
         print(f"key {parsed.id!r} is revoked")
     return 0
 
 
 def _rotate(parsed: argparse.Namespace) -> int:
     with _store(parsed) as accounts:
-        record, secret = rotate(_own(accounts, parsed.id), parsed.grace_s)
+        known, secret = _own(accounts, parsed.id), new_secret()
+        rotate(known, secret, parsed.grace_s)  # what is known to be refused is no change to write down
         with _audited(parsed, "keys.rotate", parsed.id, grace_s=parsed.grace_s):
-            accounts.store.put_key(record)
+            accounts.store.edit_key(parsed.id, lambda found: rotate(found or known, secret, parsed.grace_s))
         print(secret)
     return 0
 

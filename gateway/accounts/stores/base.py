@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -10,6 +10,9 @@ from sluicegate.gateway.accounts.records import KeyRecord, UsageKey, UsageSum, U
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import RequestError
 
+ChangeKey = Callable[[KeyRecord | None], KeyRecord]
+"""Makes the new record of a key from the one that the store has; None = no key, or a row that is no key. May be called
+several times. What it raises leaves the store as it is."""
 Spent = Mapping[tuple[str, str], tuple[int, int]]
 """By ("key" | "team", name): billionths spent on a given day and in the month of that day."""
 
@@ -35,8 +38,8 @@ class ImplausibleRows:
 
 class AccountStore(Protocol):
     """Called beside the event loop: `version`, `keys` and `teams` from one thread, all else from another, so that who
-    may ask is read while a flush hangs. Raises what its library raises; `add`, `put_key` and `put_team` may be repeated
-    where their outcome is unknown."""
+    may ask is read while a flush hangs. Raises what its library raises; `add` and `put_team` may be repeated where
+    their outcome is unknown."""
 
     set_aside: ImplausibleRows
 
@@ -52,8 +55,9 @@ class AccountStore(Protocol):
 
     def teams(self) -> Mapping[str, Limits]: ...
 
-    def put_key(self, record: KeyRecord) -> None:
-        """Write a key. Raises `KeyRevoked` where that would undo a revocation."""
+    def edit_key(self, key_id: str, change: ChangeKey) -> KeyRecord:
+        """Return what `change` makes of the key, after writing it: nobody else changes the key in between. Raises what
+        `change` raises."""
 
     def put_team(self, name: str, limits: Limits) -> None: ...
 
@@ -95,10 +99,10 @@ class MemoryAccountStore:
     def teams(self) -> Mapping[str, Limits]:
         return dict(self._teams)
 
-    def put_key(self, record: KeyRecord) -> None:
-        check_revoked(self._keys.get(record.id), record)
-        self._keys[record.id] = record
+    def edit_key(self, key_id: str, change: ChangeKey) -> KeyRecord:
+        record = self._keys[key_id] = change(self._keys.get(key_id))
         self._changes += 1
+        return record
 
     def put_team(self, name: str, limits: Limits) -> None:
         self._teams[name] = limits
@@ -119,19 +123,22 @@ class MemoryAccountStore:
         return spent_of(self._usage, day)
 
 
-class KeyRevoked(RequestError):
-    """A change was based on an outdated reading of the key, and would undo its revocation."""
-
-    code = "key_revoked"
+class KeyExists(RequestError):
+    """There is a key of that id already, perhaps since a moment."""
 
     def __init__(self, key_id: str) -> None:
-        super().__init__(f"key {key_id!r} is revoked, and stays so; create another", param="id")
+        super().__init__(f"there is a key {key_id!r} already; rotate it, or choose another id", param="id")
 
 
-def check_revoked(before: KeyRecord | None, after: KeyRecord) -> None:
-    """Raise `KeyRevoked` where `before` is revoked and `after` is not."""
-    if before is not None and before.revoked_at_s is not None and after.revoked_at_s is None:
-        raise KeyRevoked(after.id)
+def creation(record: KeyRecord) -> ChangeKey:
+    """Return the change that writes a new key. It raises `KeyExists`."""
+
+    def change(before: KeyRecord | None) -> KeyRecord:
+        if before is not None:
+            raise KeyExists(record.id)
+        return record
+
+    return change
 
 
 def spent_of(table: Mapping[UsageKey, UsageSum], day: str) -> Spent:

@@ -23,7 +23,7 @@ from sluicegate.gateway.accounts.records import (
     encode_key,
     encode_limits,
 )
-from sluicegate.gateway.accounts.stores.base import ImplausibleRows, Spent, Version, check_revoked, spent_of
+from sluicegate.gateway.accounts.stores.base import ChangeKey, ImplausibleRows, Spent, Version, spent_of
 from sluicegate.gateway.accounts.stores.redis import FOR_ONE_PROCESS
 from sluicegate.gateway.database import Connection, Database, note_change
 from sluicegate.gateway.settings import Limits
@@ -72,15 +72,17 @@ class PostgresAccountStore:
         self.set_aside.teams = strange
         return found
 
-    def put_key(self, record: KeyRecord) -> None:
+    def edit_key(self, key_id: str, change: ChangeKey) -> KeyRecord:
         with self._database.transaction() as db:
+            db.execute("select pg_advisory_xact_lock(hashtextextended(%s, 4))", (key_id,))  # a new key has no row yet
             query = "select record from sluicegate.keys where id = %s for update"
-            check_revoked(_before(record.id, db.execute(query, (record.id,)).fetchone()), record)
+            record = change(_before(key_id, db.execute(query, (key_id,)).fetchone()))
             db.execute(
                 "insert into sluicegate.keys values (%s, %s) on conflict (id) do update set record = excluded.record",
-                (record.id, encode_key(record).decode()),
+                (key_id, encode_key(record).decode()),
             )
             note_change(db, KIND)
+        return record
 
     def put_team(self, name: str, limits: Limits) -> None:
         with self._database.transaction() as db:

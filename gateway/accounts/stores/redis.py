@@ -35,7 +35,7 @@ from sluicegate.gateway.accounts.records import (
     encode_key,
     encode_limits,
 )
-from sluicegate.gateway.accounts.stores.base import ImplausibleRows, KeyRevoked, Spent, Version, spent_of
+from sluicegate.gateway.accounts.stores.base import ChangeKey, ImplausibleRows, Spent, Version, spent_of
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import ConfigurationError
 
@@ -81,16 +81,11 @@ if whole then redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[4]) else redis.call
 return bad
 """
 _PUT = """
-local name, value, id, origin = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local name, value, id, origin, before = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[6]
 if redis.call('EXISTS', KEYS[4]) == 1 then return 1 end
 local kind = redis.call('TYPE', KEYS[1]).ok
 if kind ~= 'hash' and kind ~= 'none' then redis.call('RENAME', KEYS[1], KEYS[1] .. ':damaged') end
-local function revoked(text)
-  local ok, found = pcall(cjson.decode, text)
-  return ok and type(found) == 'table' and type(found.revoked_at_s) == 'number'
-end
-local before = redis.call('HGET', KEYS[1], name)
-if before and revoked(before) and not revoked(value) then return 0 end
+if before and (redis.call('HGET', KEYS[1], name) or '') ~= before then return 0 end
 redis.call('SET', KEYS[3], origin, 'NX')
 redis.call('HSET', KEYS[1], name, value)
 redis.call('SET', KEYS[2], id)
@@ -146,9 +141,12 @@ class RedisAccountStore:
         self.set_aside.teams = strange
         return found
 
-    def put_key(self, record: KeyRecord) -> None:
-        if not self._put("keys", record.id, encode_key(record)):
-            raise KeyRevoked(record.id)
+    def edit_key(self, key_id: str, change: ChangeKey) -> KeyRecord:
+        while True:  # each turn beyond the first follows a change that somebody else made
+            before = self._row("keys", key_id)
+            record = change(_before(key_id, before))
+            if self._put("keys", key_id, encode_key(record), before):
+                return record
 
     def put_team(self, name: str, limits: Limits) -> None:
         self._put("teams", name, encode_limits(limits))
@@ -179,10 +177,19 @@ class RedisAccountStore:
     def spent(self, day: str) -> Spent:
         return spent_of(self.usage(f"{day[:7]}-01", f"{day[:7]}-31"), day)
 
-    def _put(self, where: str, name: str, value: bytes) -> bool:
+    def _row(self, where: str, name: str) -> bytes:
+        """Return what the table `where` has under a name; nothing where it is no table, which the next write sets
+        aside."""
+        table = f"{self._prefix}:{where}"
+        found = self._client.hget(table, name) if self._client.type(table) == b"hash" else None
+        return found if isinstance(found, bytes) else b""
+
+    def _put(self, where: str, name: str, value: bytes, before: bytes | None = None) -> bool:
+        """Write one value, and return whether it is written: not where another than `before` is there; None = any."""
         change = os.urandom(8).hex()
         names = [f"{self._prefix}:{last}" for last in (where, "version", "origin", f"change:{change}")]
-        return bool(self._client.eval(_PUT, 4, *names, name, value, change, os.urandom(8).hex(), MARK_S))
+        expected = () if before is None else (before,)
+        return bool(self._client.eval(_PUT, 4, *names, name, value, change, os.urandom(8).hex(), MARK_S, *expected))
 
 
 def _text(value: object) -> str:
@@ -191,6 +198,13 @@ def _text(value: object) -> str:
 
 def _field(key: UsageKey, name: str) -> bytes:
     return orjson.dumps([key.key_id, key.team, key.feature, key.model, name])
+
+
+def _before(key_id: str, row: bytes) -> KeyRecord | None:
+    try:
+        return read_key(key_id, row) if row else None
+    except ImplausibleRow:
+        return None
 
 
 def _read(day: str, counts: Mapping[bytes, bytes], found: UsageTable) -> int:

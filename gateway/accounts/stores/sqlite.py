@@ -28,7 +28,7 @@ from sluicegate.gateway.accounts.records import (
     encode_key,
     encode_limits,
 )
-from sluicegate.gateway.accounts.stores.base import ImplausibleRows, Spent, Version, check_revoked, spent_of
+from sluicegate.gateway.accounts.stores.base import ChangeKey, ImplausibleRows, Spent, Version, spent_of
 from sluicegate.gateway.database import fault_of
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import ConfigurationError
@@ -129,12 +129,13 @@ class SqliteAccountStore:
 
     # --- all else ----------------------------------------------------------------------------------------------
 
-    def put_key(self, record: KeyRecord) -> None:
+    def edit_key(self, key_id: str, change: ChangeKey) -> KeyRecord:
         with self._transaction() as db:
-            row = db.execute("SELECT record FROM keys WHERE id = ?", (record.id,)).fetchone()
-            check_revoked(_before(record.id, row), record)
-            db.execute("INSERT OR REPLACE INTO keys VALUES (?, ?)", (record.id, encode_key(record).decode()))
+            row = db.execute("SELECT record FROM keys WHERE id = ?", (key_id,)).fetchone()
+            record = change(_before(key_id, row))
+            db.execute("INSERT OR REPLACE INTO keys VALUES (?, ?)", (key_id, encode_key(record).decode()))
             db.execute("UPDATE changes SET count = count + 1")
+        return record
 
     def put_team(self, name: str, limits: Limits) -> None:
         with self._transaction() as db:

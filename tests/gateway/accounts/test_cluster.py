@@ -55,7 +55,7 @@ async def test_two_gateways_agree_in_a_cluster(cluster: RedisCluster) -> None:
     for accounts in pair:
         await accounts.flush()
     assert sum(usage.requests for usage in (await pair[1].usage("", "9")).values()) == 20
-    await pair[0].change_key(revoke(record))
+    await pair[0].change_key(record.id, revoke)
     await pair[1].refresh()
     assert pair[1].keyring.records[record.id].revoked_at_s is not None
     holders = [at for at, node in enumerate(cluster.mains) if node.keys("*accounts*")]

@@ -66,7 +66,7 @@ async def opened(redis: RedisServer | RedisCluster, **more: Any) -> Accounts:
 
 async def key(pair: tuple[Accounts, ...], **limits: Any) -> KeyRecord:
     record, _ = create(pair[0], "a", limits=Limits(**limits))
-    await pair[0].change_key(record)
+    await pair[0].add_key(record)
     for accounts in pair[1:]:
         await accounts.refresh()
     return record
@@ -169,7 +169,7 @@ async def test_seats_of_a_gateway_that_died_are_free_again(redis: RedisServer, p
 
 async def test_keys_and_usage_are_shared(pair: tuple[Accounts, Accounts]) -> None:
     record, secret = create(pair[0], "a", limits=Limits())
-    await pair[0].change_key(record)
+    await pair[0].add_key(record)
     await pair[1].refresh()
     assert pair[1].keyring.find(secret)[1].key_id == "a"
     for accounts in pair:
@@ -179,7 +179,7 @@ async def test_keys_and_usage_are_shared(pair: tuple[Accounts, Accounts]) -> Non
         await accounts.flush()
     [usage] = (await pair[0].usage("", "9")).values()
     assert (usage.requests, usage.prompt_tokens) == (2, 10)
-    await pair[1].change_key(revoke(record))
+    await pair[1].change_key(record.id, revoke)
     await pair[0].refresh()
     with pytest.raises(AuthenticationError, match="revoked"):
         pair[0].keyring.find(secret)

@@ -19,8 +19,8 @@ from sluicegate.gateway.accounts import Accounts
 from sluicegate.gateway.accounts.changes import create, revoke, rotate
 from sluicegate.gateway.accounts.journal.journal import Journal
 from sluicegate.gateway.accounts.parsing import ImplausibleRow, read_key, read_limits
-from sluicegate.gateway.accounts.records import NANOS, UsageKey, UsageSum, encode_key, encode_limits
-from sluicegate.gateway.accounts.stores.base import AccountStore, MemoryAccountStore
+from sluicegate.gateway.accounts.records import NANOS, UsageKey, UsageSum, encode_key, encode_limits, new_secret
+from sluicegate.gateway.accounts.stores.base import AccountStore, MemoryAccountStore, creation
 from sluicegate.gateway.accounts.stores.sqlite import SqliteAccountStore
 from sluicegate.gateway.settings import AccountSettings, Limits, PriceSettings
 from sluicegate.plugins import AuthenticationError, Caller, ConfigurationError, RateLimited, Sampling
@@ -73,7 +73,7 @@ def test_a_segment_counts_once(tmp_path: Path) -> None:
 def test_a_change_of_a_key_changes_the_version(store: AccountStore) -> None:
     before = store.version()
     record, _ = create(Accounts(SETTINGS), "a", limits=Limits(budget_day=1.5), models=["m"])
-    store.put_key(record)
+    store.edit_key(record.id, creation(record))
     store.put_team("blue", Limits(concurrency=2))
     assert store.version() != before
     assert list(store.keys()) == [record]
@@ -124,7 +124,7 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
 async def test_usage_and_budgets_survive_a_restart(tmp_path: Path) -> None:
     accounts = await opened(tmp_path)
     record, _ = create(accounts, "a", limits=Limits(budget_month=0.001))
-    await accounts.change_key(record)
+    await accounts.add_key(record)
     request = make_request(sampling=Sampling(max_tokens=50))
     accounts.reserve(request, record.caller())
     accounts.settle(make_outcome(request=request, caller=record.caller(), usage=Tokens(500, 200)))
@@ -141,16 +141,15 @@ async def test_usage_and_budgets_survive_a_restart(tmp_path: Path) -> None:
 async def test_revoked_and_rotated_keys_are_heeded_at_once(tmp_path: Path) -> None:
     accounts = await opened(tmp_path)
     record, old = create(accounts, "a", limits=Limits())
-    await accounts.change_key(record)
-    rotated, new = rotate(record, grace_s=60)
-    await accounts.change_key(rotated)
+    await accounts.add_key(record)
+    new, newest = new_secret(), new_secret()
+    await accounts.change_key("a", lambda found: rotate(found, new, grace_s=60))
     assert accounts.keyring.find(old)[0] == accounts.keyring.find(new)[0]
-    ended, newest = rotate(rotated, grace_s=0)
-    await accounts.change_key(ended)
+    await accounts.change_key("a", lambda found: rotate(found, newest, grace_s=0))
     for gone in (old, new):
         with pytest.raises(AuthenticationError):
             accounts.keyring.find(gone)
-    await accounts.change_key(revoke(ended))
+    await accounts.change_key("a", revoke)
     with pytest.raises(AuthenticationError, match="revoked"):
         accounts.keyring.find(newest)
     await accounts.close()
@@ -161,7 +160,7 @@ async def test_a_change_by_another_process_is_heeded_with_the_next_flush(tmp_pat
     beside = SqliteAccountStore(tmp_path / "accounts.db")
     beside.open()
     record, secret = create(accounts, "a", limits=Limits(concurrency=1))
-    beside.put_key(record)
+    beside.edit_key(record.id, creation(record))
     await accounts.refresh()
     assert accounts.keyring.find(secret)[1].key_id == "a"
     beside.close()

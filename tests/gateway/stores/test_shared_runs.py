@@ -330,7 +330,7 @@ async def test_what_a_gateway_counted_itself_outlives_a_store_that_forgot(
         assert isinstance(await asked(pair[0], record), Request)
     place.forget()
     if place.database is None:  # and with it the keys
-        await pair[0].change_key(record)
+        await pair[0].add_key(record)
     assert await asked(pair[0], record) == "run_limit_exceeded"
 
 
