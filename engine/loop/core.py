@@ -178,8 +178,8 @@ class EngineCore:
             self._proposer.improve(
                 [row.sequence for row in rows if not isinstance(row.sequence.matcher, BackgroundMatcher)]
             )
-        for sequence, start, scores in self._passes.take_scores():
-            self.requests.guarded(sequence, partial(self.requests.judged, sequence, start, scores))
+        if scored := self._passes.take_scores():
+            self.requests.take_scores(scored)
         if not self.has_work:
             self._ahead.release()
             self._proposer.release()

@@ -14,13 +14,9 @@ from sluicegate.engine.cpu import WantedLogits
 from sluicegate.engine.cuda.memory import release_cached
 from sluicegate.engine.failures import as_failure
 from sluicegate.engine.loop.counters import CoreCounters
-from sluicegate.engine.loop.requests import Requests
+from sluicegate.engine.loop.requests import Requests, TokenScores
 from sluicegate.engine.model.model import LoadedModel
-from sluicegate.engine.sequences.sequence import Sequence
 from sluicegate.engine.speculation.proposer import Proposer
-
-Scores = tuple[Sequence, int, list[dict[str, float]]]
-"""The probes' scores of a sequence's tokens, from the given place on."""
 
 
 class ForwardPasses:
@@ -40,7 +36,7 @@ class ForwardPasses:
         self._proposer = proposer
         self._counters = counters
         self._is_asynchronous = model.device.type == "cuda"
-        self._scores: list[Scores] = []
+        self._scores: list[TokenScores] = []
 
     def run(self, batch: Batch, wanted: WantedLogits | None) -> tuple[list[BatchRow], Tensor]:
         """Return the sampled rows and their logits [R, V] float32. If the pass raises, each row is run alone; those
@@ -60,7 +56,7 @@ class ForwardPasses:
             if not self._is_asynchronous:
                 self._proposer.note_step(took)
 
-    def take_scores(self) -> list[Scores]:
+    def take_scores(self) -> list[TokenScores]:
         """Return the probes' scores of the last pass and forget them."""
         found, self._scores = self._scores, []
         return found
@@ -83,11 +79,16 @@ class ForwardPasses:
 
     def _look(self, batch: Batch, labels: Seq[str]) -> None:
         """Record the probes' scores for the tokens of probed sequences."""
-        if not any(row.sequence.probed is not None for row in batch.rows):
-            return
-        found, at = self._runner.probed(), 0
+        found: list[list[float]] | None = None
+        at, single = 0, labels[0] if len(labels) == 1 else None
         for sequence, start, count, _, _ in batch.rows:
             if sequence.probed is not None and start + count > sequence.probed.known:
-                scores = [dict(zip(labels, values, strict=True)) for values in found[at : at + count]]
+                found = self._runner.probed() if found is None else found
+                mine = found[at : at + count]
+                scores = [{single: one} for [one] in mine] if single else [_by_label(labels, each) for each in mine]
                 self._scores.append((sequence, start, scores))
             at += count
+
+
+def _by_label(labels: Seq[str], values: list[float]) -> dict[str, float]:
+    return dict(zip(labels, values, strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +32,9 @@ from sluicegate.engine.speculation.proposer import Proposer
 from sluicegate.engine.text.choice_text import ChoiceText
 from sluicegate.engine.text.stopping import stop_checker
 from sluicegate.plugins import DeadlineExceeded, FinishReason, Job, Piece, SluicegateError
+
+TokenScores = tuple[Sequence, int, list[dict[str, float]]]
+"""The probes' scores of a sequence's tokens, from the given place on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +226,8 @@ class Requests:
             self.outbox.add(sequence.owner, piece)
         else:
             sequence.probed.hold(piece, len(sequence.tokens) - sequence.probed.silent_end)
-            self._release(sequence, sequence.probed)
+            if sequence.probed.is_due:
+                self._release(sequence, sequence.probed)
 
     def _reads_rest(self, sequence: Sequence, probed: ProbedReading, reason: FinishReason) -> bool:
         """Return whether an ending sequence needs one more step, since probes have not seen all its tokens. Records
@@ -236,13 +240,20 @@ class Requests:
         sequence.draft, sequence.drafter = [], None
         return True
 
-    def judged(self, sequence: Sequence, start: int, scores: Seq[dict[str, float]]) -> None:
-        """Record the probes' scores of computed tokens from `start` on; deliver the pieces that waited for them."""
+    def take_scores(self, scored: Iterable[TokenScores]) -> None:
+        """Record the probes' scores of a step. A sequence that raises fails its request alone."""
+        for sequence, start, scores in scored:
+            try:
+                self._take_scores(sequence, start, scores)
+            except Exception as error:
+                self.fail(sequence.owner, as_failure(error, "advancing the sequence"))
+
+    def _take_scores(self, sequence: Sequence, start: int, scores: Seq[dict[str, float]]) -> None:
+        """Record the scores of computed tokens from `start` on; deliver the pieces that waited for them."""
         probed = sequence.probed
         assert probed is not None
         probed.take(start, scores, probed.upto or sequence.computed)
-        is_read = probed.known >= len(sequence.tokens) - probed.silent_end
-        if probed.ending is not None and is_read:
+        if probed.ending is not None and probed.known >= len(sequence.tokens) - probed.silent_end:
             self._end(sequence, probed.ending)
         self._release(sequence, probed)
 

@@ -44,18 +44,30 @@ class ProbedReading:
     def take(self, start: int, scores: Seq[Scores], computed: int) -> None:
         """Record the scores of tokens from `start` on. Those past the first `computed` tokens, of rejected drafts, are
         dropped."""
-        if start <= self.known < computed:
-            self._scores += scores[self.known - start : computed - start]
-            self.known = self.known + len(scores[self.known - start : computed - start])
+        known = self.known
+        if start == known and known + len(scores) <= computed:  # a decode step: all that came is new, and counts
+            self._scores += scores
+            self.known = known + len(scores)
+        elif start <= known < computed:
+            new = scores[known - start : computed - start]
+            self._scores += new
+            self.known = known + len(new)
+
+    @property
+    def is_due(self) -> bool:
+        """Return whether `release` would yield a piece."""
+        return bool(self._held) and self._held[0][1] <= self.known
 
     def release(self) -> Iterator[Piece]:
         """Yield the pieces whose tokens are all scored, with their scores. A piece without a token of its own (the end
         of a split character) gets the scores of the token before."""
         while self._held and self._held[0][1] <= self.known:
             piece, end = self._held.popleft()
-            new = max(0, end - self._told)
-            mine, self._scores, self._told = tuple(self._scores[:new]), self._scores[new:], max(end, self._told)
-            self._last = mine or self._last
+            new = end - self._told
+            if new > 0:
+                self._last = tuple(self._scores[:new])
+                del self._scores[:new]
+                self._told = end
             object.__setattr__(
                 piece, "probed", self._last
             )  # nobody else has seen it yet; a copy takes as long as a draw

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
@@ -19,6 +19,8 @@ from sluicegate.gateway.rails.stage_calls import Unfinished, at_once, within
 from sluicegate.plugins import AwaitedSession, Channel, Piece, Verdict
 from sluicegate.safety import JudgeSession, RailPolicy, Released, check_verdict, decoded_escape
 
+LONG = 1024
+"""Characters of a piece that goes on to the window, at most."""
 PART = 64
 """Characters passed to judges at a time, so that a call takes the time of one or two judgements."""
 
@@ -53,6 +55,10 @@ class ActiveJudge:
     """Whether it no longer judges: it blocked without ending the text, or it failed and is allowed to."""
     seconds: float = 0.0
     scores: dict[str, float] = field(default_factory=dict)
+
+    def hold(self, text: str) -> bool:
+        """Have one of our own judges take `text` if its verdict stays the one before; else return False: `ask` it."""
+        return self.is_ours and isinstance(self.session, JudgeSession) and self.session.hold(text)
 
     def add_log_odds(self, size: int, probed: Sequence[Mapping[str, float]]) -> None:
         """Pass the probe scores of the next `size` characters to the judge, before it is asked about them."""
@@ -179,6 +185,8 @@ class JudgedText:
         steps: list[Step] = []
         for judge in self._counting if read else ():
             judge.add_log_odds(len(read), piece.probed)
+        if read and self._is_held(read):
+            return steps
         for part in self._parts(read):
             self._fed += len(part)
             steps += await self._ask_all(part)
@@ -191,6 +199,16 @@ class JudgedText:
         self.closed = True
         steps = await self._ask_all(None)
         return steps if self.stopped or self.failed else [*steps, *self._rest()]
+
+    def _is_held(self, read: str) -> bool:
+        """Have an only judge take `read` without a judgement; return False where it has to be asked."""
+        if len(self._counting) != 1:
+            return False
+        judge, fed = self._counting[0], self._fed + len(read)
+        if fed - judge.clear_to > self.max_hold or not judge.hold(read):
+            return False
+        self._fed = fed
+        return True
 
     def _parts(self, text: str) -> Iterator[str]:
         """Yield the parts in which the judges read `text`. Several judges are asked by character: what leaves before a
@@ -264,21 +282,50 @@ class JudgedText:
         return TextVerdict(self.index, self.channel, self.call, released)
 
     def _pieces_to(self, read: int) -> Iterator[Piece]:
-        """Take the pieces of the first `read` characters, the last one in two where it goes on."""
+        """Take the pieces of the first `read` characters as one, the last of them cut in two where it goes on."""
         end = read if self.spelling is None else self.spelling.spelled_to(read)
+        found: list[Piece] = []
         while self._pieces:
             piece, size = self._pieces[0], end - self._at
             if len(piece.text) <= size:
                 self._at += len(piece.text)
-                yield self._pieces.popleft()
+                found.append(self._pieces.popleft())
                 continue
             if size > 0:
                 self._pieces[0] = replace(piece, text=piece.text[size:], logprobs=(), token_ids=(), tool=None)
                 self._at = end
-                yield replace(piece, text=piece.text[:size])
-            return
+                found.append(replace(piece, text=piece.text[:size]))
+            break
+        return _joined(found)
 
     def _rest(self) -> Iterator[Piece]:
-        while self._pieces:
-            self._at += len(self._pieces[0].text)
-            yield self._pieces.popleft()
+        found, self._pieces = self._pieces, deque()
+        self._at += sum([len(piece.text) for piece in found])
+        return _joined(found)
+
+
+def _joined(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Yield pieces that leave at the same time as one, in parts of at most `LONG` characters: each costs its own way
+    through the windows and to the client."""
+    run: list[Piece] = []
+    size = 0
+    for piece in pieces:
+        if run and size + len(piece.text) > LONG:
+            yield _as_one(run)
+            run, size = [], 0
+        run.append(piece)
+        size += len(piece.text)
+    if run:
+        yield _as_one(run)
+
+
+def _as_one(run: Sequence[Piece]) -> Piece:
+    if len(run) == 1:
+        return run[0]
+    return replace(
+        run[0],
+        text="".join([piece.text for piece in run]),
+        token_ids=tuple([token for piece in run for token in piece.token_ids]),
+        logprobs=tuple([entry for piece in run for entry in piece.logprobs]),
+        probed=tuple([scores for piece in run for scores in piece.probed]),
+    )

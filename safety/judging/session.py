@@ -23,9 +23,11 @@ from sluicegate.plugins import (
     StatsReporter,
     Verdict,
 )
+from sluicegate.plugins.frozen import quick
 from sluicegate.safety.judging.units import Unit, UnitCutter
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Assessment:
     """A judge's result for one unit: a score from 0 to 1 per category; no scores = harmless."""
@@ -94,13 +96,14 @@ class JudgingPolicy:
         """Return the worst action and the category that caused it, the highest score among equals."""
         found = ("pass", "", -1.0)
         for category, score in assessment.scores.items():
-            limits = self._limits(category, terms)
+            limits = self.limits_of(category, terms)
             action = limits.action(score)
             if (_SEVERITY[action], score) > (_SEVERITY[found[0]], found[2]):
                 found = (action, category, score)
         return found[0], found[1]
 
-    def _limits(self, category: str, terms: JudgingTerms) -> ScoreLimits:
+    def limits_of(self, category: str, terms: JudgingTerms) -> ScoreLimits:
+        """Return the limits of a category under the policy of a request."""
         if category.endswith(TOKEN_SUFFIX) and self.tokens is not None:
             return self.categories.get(category, self.tokens)
         return self._under(terms, self.categories.get(category, self.limits))
@@ -129,11 +132,34 @@ class JudgeSession:
         self._clear_to = 0
         self._fed = 0
         self._blocked: str | None = None
+        self._block_limits: dict[str, float] = {}
 
     def add_log_odds(self, size: int, probed: TokenLogOdds) -> None:
         """Record the probes' scores for the next `size` characters, before these are fed."""
         if self._state_reading is not None:
             self._state_reading.add_log_odds(size, probed)
+
+    def hold(self, text: str) -> bool:
+        """Take `text` if `feed` would only repeat the verdict before; else take nothing and return False. Most tokens
+        neither complete a unit nor raise an alarm, and this takes a tenth of the time."""
+        if self._blocked is not None:
+            return False
+        if self._state_reading is not None and not self._is_calm(self._state_reading, self._fed + len(text)):
+            return False
+        if not self._units.hold(text):
+            return False
+        self._fed += len(text)
+        return True
+
+    def _is_calm(self, reading: StateReading, end: int) -> bool:
+        """Return whether the open unit's scores are valid, and none of them stops the answer."""
+        for category, score in reading.score_open_unit(end).scores.items():
+            limit = self._block_limits.get(category)
+            if limit is None:
+                limit = self._block_limits[category] = self._policy.limits_of(category, self._terms).block
+            if not 0.0 <= score <= 1.0 or score >= limit:
+                return False
+        return True
 
     async def feed(self, text: str) -> Verdict:
         self._fed += len(text)

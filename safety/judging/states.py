@@ -14,6 +14,7 @@ import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from sluicegate.plugins import Caller, Channel, Request
 from sluicegate.safety.judging.session import TOKEN_SUFFIX, Assessment, JudgedReading, TokenLogOdds
@@ -41,8 +42,7 @@ class ProbeAnswerJudge:
         return ProbedText(self.labels, self._window, self._counts)
 
 
-@dataclass(frozen=True, slots=True)
-class _ScoredSpan:
+class _ScoredSpan(NamedTuple):
     """Characters [start, end) of the text, with the log-odds of each of their tokens, and the worst window score by
     label."""
 
@@ -76,16 +76,20 @@ class ProbedText:
 
     def add_log_odds(self, size: int, probed: TokenLogOdds) -> None:
         """Record the probes' log-odds for the next `size` characters."""
-        chosen = [{label: one[label] for label in self.labels or one if label in one} for one in probed]
+        wanted = self.labels
+        chosen = probed if not wanted else [{label: one[label] for label in wanted if label in one} for one in probed]
         worst: dict[str, float] = {}
         for odds in chosen:
             for label, value in odds.items():
-                recent = self._recent.setdefault(label, deque(maxlen=self.window))
+                recent = self._recent.get(label)
+                if recent is None:
+                    recent = self._recent[label] = deque(maxlen=self.window)
                 recent.append(value)
                 score = probability(sum(recent) / len(recent))
-                worst[label] = score if math.isnan(score) else max(worst.get(label, 0.0), score)
+                before = worst.get(label, 0.0)
+                worst[label] = score if score > before or math.isnan(score) else before  # NaN stays, and is refused
         self.counts["tokens_total"] += len(chosen)
-        self._parts.append(_ScoredSpan(self._scored, self._scored + size, tuple(chosen), worst))
+        self._parts.append(_ScoredSpan(self._scored, self._scored + size, chosen, worst))
         self._scored += size
 
     def score_open_unit(self, end: int) -> Assessment:
@@ -97,7 +101,7 @@ class ProbedText:
             if part.end > self._judged:
                 self._count(part.worst)
         self._open_to = end
-        return Assessment(dict(self._open))
+        return Assessment(self._open)
 
     def _count(self, worst: Mapping[str, float]) -> None:
         for label, score in worst.items():

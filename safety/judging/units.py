@@ -51,6 +51,16 @@ class UnitCutter:
         while (size := self._whole()) > 0:
             yield self._cut(size)
 
+    def hold(self, text: str) -> bool:
+        """Take `text` if it surely completes no unit; else take nothing and return False: `feed` it then."""
+        rest = self._rest + text
+        if len(rest) > self._least:
+            if len(rest) > self._most or _END.search(rest, max(0, max(self._least, self._looked) - _WIDEST)):
+                return False
+            self._looked = len(rest) - _WIDEST
+        self._rest = rest
+        return True
+
     def close(self) -> Iterator[Unit]:
         """Yield the rest as the last unit."""
         if self._rest:

@@ -7,6 +7,7 @@ import itertools
 import json
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,12 +25,14 @@ from sluicegate.plugins import (
     Request,
     Span,
     StageFailed,
+    TokenLogprob,
     Tool,
     Verdict,
 )
 from sluicegate.plugins.testing import chunkings, make_request
 from sluicegate.safety import JudgeRail, MatchPolicy, MatchRail, RailPolicy, WindowLimits, compile_phrases
-from sluicegate.safety.judging.session import Assessment, JudgingPolicy, ScoreLimits
+from sluicegate.safety.judging.session import Assessment, JudgeSession, JudgingPolicy, ScoreLimits
+from sluicegate.safety.judging.states import ProbeAnswerJudge
 from sluicegate.safety.judging.units import UnitCutter
 from tests.gateway.channel_schedules import check_withheld, scheduled, texts_of_choices
 from tests.waiting import until
@@ -367,6 +370,63 @@ def test_a_judge_that_never_settles_ends_the_answer_at_the_bound_in_every_cut() 
     for chunking in chunkings("word " * 40, seed=4, random_cuts=2):
         answer = run([Stranger(Verdict(0))], chunking.pieces, WindowLimits(max_hold=90))
         assert (answer.text, answer.finish_reason) == ("", "content_filter")
+
+
+# --- the short way of a token ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_holding_a_token_changes_nothing_that_feeding_it_would_say(seed: int) -> None:
+    """Whatever `hold` takes, a session that was fed it repeats its verdict; and both go on alike."""
+    chance = random.Random(seed)
+    policy = JudgingPolicy(ScoreLimits(block=0.9), {}, 20, 60, ScoreLimits(block=0.9))
+    text, odds = sentences(chance, 40), chance.choice([-4.0, 1.0])
+    parts = [text[at : at + 4] for at in range(0, len(text), 4)]
+    bad = chance.randrange(len(parts))
+
+    async def outcome(*, holds: bool) -> tuple[list[Verdict], int, bool]:
+        judge = ProbeAnswerJudge(window=3)
+        reading = judge.read(make_request(), Caller(), "content", "")
+        session, verdicts, held = JudgeSession(reading, policy, JudgingTerms()), [Verdict(0)], 0
+        for at, part in enumerate(parts):
+            said = chance_of(at, bad, odds)
+            session.add_log_odds(len(part), ({"harm": said},))
+            if holds and session.hold(part):
+                held += 1
+                verdicts.append(replace(verdicts[-1], scores=(), escalate=None, escalate_at=None))
+                continue
+            try:
+                verdicts.append(await session.feed(part))
+            except ValueError:  # a score that is no number
+                return verdicts, held, True
+        verdicts.append(await session.close())
+        return verdicts, held, False
+
+    def chance_of(at: int, bad: int, odds: float) -> float:
+        return {0: odds, 1: 9.0, 2: float("nan")}[seed % 3] if bad <= at < bad + 4 else odds
+
+    short, held, failed = asyncio.run(outcome(holds=True))
+    whole, _, expected = asyncio.run(outcome(holds=False))
+    assert (short, failed) == (whole, expected)
+    assert held > len(parts) // 3 or any(verdict.block for verdict in whole) or failed
+
+
+def test_what_leaves_at_once_goes_on_as_one_piece_with_all_that_belongs_to_its_tokens() -> None:
+    text, judging = (
+        "A first sentence is fine. And so is another.",
+        Judging([("judge", judge_rail(WordJudge("x")))], make_request(), Caller()),
+    )
+    entries = [TokenLogprob(at, char, char.encode(), -0.5) for at, char in enumerate(text)]
+    pieces = [Piece(0, char, (at,), (entries[at],)) for at, char in enumerate(text)]
+
+    async def passed() -> list[Piece]:
+        given = [*pieces, Piece(0, finish_reason="stop")]
+        return [step for piece in given for step in await judging.feed(piece) if isinstance(step, Piece)]
+
+    found = [piece for piece in asyncio.run(passed()) if piece.text]
+    assert [piece.text for piece in found] == ["A first sentence is fine.", " And so is another."]
+    assert [piece.token_ids for piece in found] == [tuple(range(25)), tuple(range(25, len(text)))]
+    assert [entry for piece in found for entry in piece.logprobs] == entries
 
 
 # --- policies -------------------------------------------------------------------------------------------------------
