@@ -45,13 +45,15 @@ class EngineGuard:
         try:
             await generation.begin()
             texts: list[str] = []
+            is_cut = False
             first: tuple[tuple[int, float], ...] = ()
             async for piece in generation:
                 texts.append(piece.text)
+                is_cut = is_cut or piece.finish_reason not in (None, "stop")
                 if not first and piece.logprobs:
                     first = tuple((token_id, logprob) for token_id, _, _, logprob in piece.logprobs[0].top)
             usage = generation.usage
-            return GuardOutput("".join(texts), first, usage.prompt_tokens, usage.cached_tokens)
+            return GuardOutput("".join(texts), first, usage.prompt_tokens, usage.cached_tokens, is_cut)
         finally:
             generation.cancel()
 

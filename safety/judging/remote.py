@@ -24,6 +24,10 @@ from sluicegate.safety.judging.session import Assessment, JudgedReading
 MOST_BYTES = 1024 * 1024
 """Maximum size of a response."""
 MOST_CATEGORIES = 1_000
+MOST_VERDICT_CHARS = 16_384
+"""Maximum length of a verdict in words."""
+CUT_SHORT = ("length", "content_filter", "error")
+"""Reasons for which a service stops before its model has said all."""
 
 
 class NoJudgement(Exception):
@@ -107,9 +111,12 @@ class ChatGuardJudge:
         }
         found = await self.service.ask("/chat/completions", body)
         try:
-            said = found["choices"][0]["message"]["content"]
-            return assessment(self._form.read(said))
-        except (TypeError, KeyError, IndexError, ValueError):
+            choice = found["choices"][0]
+            said, is_cut = choice["message"]["content"], choice.get("finish_reason") in CUT_SHORT
+            if len(said) > MOST_VERDICT_CHARS:
+                raise ValueError("too long for a verdict")
+            return assessment(self._form.read(said), is_cut=is_cut)
+        except (TypeError, KeyError, IndexError, ValueError, AttributeError):
             raise NoJudgement(f"the service's answer is none of a {self._form.name}") from None
 
 
@@ -161,6 +168,8 @@ def _scored(result: Any) -> Assessment:
         if isinstance(score, bool) or not isinstance(score, int | float) or not 0.0 <= score <= 1.0:
             raise ValueError("no score")
         found[str(name)] = float(score)
+    if any(flag is not None and not isinstance(flag, bool) for flag in flags.values()):
+        raise ValueError("no flag")
     found |= {str(name): 1.0 for name, flag in flags.items() if flag is True}
     if result["flagged"] and 1.0 not in found.values():
         found["flagged"] = 1.0

@@ -174,6 +174,7 @@ BROKEN: dict[str, Answering] = {
     "scores too high": lambda request, body: _result(category_scores={"hate": 99}),
     "scores with a list": lambda request, body: _result(category_scores=[0.1]),
     "flags with words": lambda request, body: _result(flagged="no"),
+    "flags a category with words": lambda request, body: _result(categories={"hate": "true"}),
 }
 
 
@@ -202,6 +203,44 @@ async def test_an_answer_in_no_form_of_the_guard_is_no_judgement(nonsense: Any) 
         async with started(rail):
             with pytest.raises(StageFailed):
                 await left(rail, [FINE])
+
+
+@pytest.mark.parametrize(
+    ("form", "said", "reason"),
+    [
+        ("llama_guard", "safe", "length"),
+        ("qwen3_guard", "Safety: Safe", "content_filter"),
+        ("shield_gemma", "No doubt this is harmful", "stop"),
+        ("shield_gemma", "No way to tell.", "stop"),
+        ("granite_guardian", "<score> no </score> <score> yes </score>", "stop"),
+        ("llama_guard", " " * 20_000 + "safe", "stop"),
+        ("llama_guard", ["safe"], None),
+    ],
+)
+async def test_a_harmless_word_that_is_no_whole_verdict_is_no_judgement(form: Any, said: Any, reason: Any) -> None:
+    def answer(request: web.Request, body: dict[str, Any]) -> Any:
+        return {"choices": [{"message": {"role": "assistant", "content": said}, "finish_reason": reason}]}
+
+    async with served(answer) as (url, _), started(built("guard-service", url=url, form=form, model="g")) as rail:
+        with pytest.raises(StageFailed) as failed:
+            await left(rail, [FINE])
+        assert "safe" not in failed.value.message
+
+
+async def test_a_bad_verdict_counts_however_it_ends() -> None:
+    def answer(request: web.Request, body: dict[str, Any]) -> Any:
+        return {"choices": [{"message": {"content": "unsafe\nS1,S"}, "finish_reason": "length"}]}
+
+    async with served(answer) as (url, _), started(built("guard-service", url=url, form="llama_guard", model="g")) as r:
+        assert (await left(r, [FINE])).finish_reason == "content_filter"
+
+
+async def test_a_served_guard_that_would_have_said_more_than_safe_fails_closed() -> None:
+    model = ScriptedModel(["safe", "", " "], finish_reason="length")
+    rail = built("guard", model="scripted", form="llama_guard")
+    bind_guards([("guard", rail)], model)
+    with pytest.raises(StageFailed):
+        await left(rail, [FINE])
 
 
 async def test_a_category_that_is_flagged_counts_without_a_score() -> None:

@@ -192,6 +192,15 @@ def test_answers_are_read() -> None:
         (guard_format("qwen3_guard").read, "Safety: Safe\nSafety: Unsafe"),
         (guard_format("qwen3_guard").read, "Safety: Safe\nCategories: None\nSafety: Unsafe"),
         (guard_format("qwen3_guard").read, "Safety: Safe\nCategories: Violent"),
+        (guard_format("shield_gemma").read, "No doubt it is harmful"),
+        (guard_format("shield_gemma").read, "No.\nOn second thought: Yes."),
+        (guard_format("granite_guardian").read, "<score> no </score>\n<score> yes </score>"),
+        # Reading these takes steps in proportion to their length, else hours.
+        *(
+            (guard_format(name).read, "safe" + blank * 1_000_000 + "x")
+            for name in FORMS
+            for blank in (" ", "\r", "\n ")
+        ),
     ],
 )
 def test_what_is_not_an_answer_is_refused(read: Any, answer: str) -> None:
