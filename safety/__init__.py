@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from sluicegate.safety.judging.guard_reading import GuardAnswerJudge, GuardOutput
     from sluicegate.safety.judging.session import JudgeRail, JudgeSession
     from sluicegate.safety.judging.states import ProbeAnswerJudge
-    from sluicegate.safety.judging.token_guard import TokenGuardJudge
+    from sluicegate.safety.judging.token_guard import QUESTION_PREFIX, TokenGuardJudge
     from sluicegate.safety.matching.automaton import Automaton, Match
     from sluicegate.safety.matching.scanner import Scanner, find_all
     from sluicegate.safety.rail_policy import RailPolicy, WindowLimits
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LEAD",
+    "QUESTION_PREFIX",
     "RAIL_FAILURES",
     "Automaton",
     "BuiltIn",

@@ -8,6 +8,7 @@ from typing import Any
 from sluicegate.gateway.answer.delta import Delta
 from sluicegate.gateway.answer.long_numbers import at_most_digits
 from sluicegate.gateway.answer.partial import PartialValues
+from sluicegate.gateway.rails.verdicts import category_of
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.tracing.cited import cited
 from sluicegate.gateway.request.tracing.confidence import confidence_of
@@ -31,8 +32,13 @@ def usage(exchange: Exchange) -> dict[str, Any]:
     return found
 
 
+SCORES = frozenset(("score", "scores"))
+"""Details that do not leave: with a score of each try anyone could find the words that just pass a check."""
+
+
 def stages_of(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
-    """Return what each stage decided and how long it took, for `explain`."""
+    """Return what each stage decided and how long it took, for `explain`. Scores and the operator's reasons stay here:
+    of a reason its category leaves."""
     return [
         {
             "slot": d.slot,
@@ -40,10 +46,17 @@ def stages_of(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
             "outcome": d.outcome,
             "at_ms": round(d.began_s * 1e3, 3),
             "ms": round(d.duration_s * 1e3, 3),
-            **({"detail": dict(d.detail)} if d.detail else {}),
+            **({"detail": detail} if (detail := _shown(d.detail)) else {}),
         }
         for d in decisions
     ]
+
+
+def _shown(detail: Mapping[str, Any]) -> dict[str, Any]:
+    found = {name: value for name, value in detail.items() if name not in SCORES}
+    if isinstance(reason := found.get("reason"), str):
+        found["reason"] = category_of(reason)
+    return found
 
 
 def logprobs(entries: tuple[TokenLogprob, ...]) -> dict[str, Any] | None:

@@ -42,7 +42,7 @@ from sluicegate.plugins import (
     ToolCall,
     offers,
 )
-from sluicegate.safety import HoldbackWindow, JsonWindow, Released, WindowLimits
+from sluicegate.safety import QUESTION_PREFIX, HoldbackWindow, JsonWindow, Released, WindowLimits
 
 REFUSAL = "The answer was stopped by a safety rail."
 PENDING = "The answer waits for a person to look at it."
@@ -336,6 +336,8 @@ def refusal(last: Released) -> str:
     finding = "The answer was stopped by the safety check {rail!r}: what came next is not allowed here."
     if last.rail is None and last.blocked != "not_json":
         return REFUSAL
+    if (last.blocked or "").startswith(QUESTION_PREFIX):
+        finding = "The answer was stopped by the safety check {rail!r}: what was asked for is not allowed here."
     return WHY.get(last.blocked or "", finding).format(rail=last.rail)
 
 

@@ -438,5 +438,9 @@ def test_a_gateway_judges_by_tokens_and_by_tenant(folder: Path) -> None:
             reply = app.ask(stream=stream)
             assert (reply.text, reply.finish_reason) == ("There is ", "content_filter")
         assert app.ask(model="free").text == f"There is {BAD} in it."
+        asked = app.ask(f"On {BAD}?", stream=False).body["choices"][0]["message"]["refusal"]
+        assert (
+            asked == "The answer was stopped by the safety check 'token-guard': what was asked for is not allowed here."
+        )
         refused = app.ask(model="guard")
         assert "judges tokens" in (refused.error or {})["message"]
