@@ -92,6 +92,7 @@ __getattr__ = lazily(
         "JudgeRail": "judging.session",
         "JudgeSession": "judging.session",
         "ProbeAnswerJudge": "judging.states",
+        "QUESTION_PREFIX": "judging.token_guard",
         "TokenGuardJudge": "judging.token_guard",
         "RAIL_FAILURES": "window.active_rail",
         "LEAD": "window.continuation",
