@@ -29,7 +29,10 @@ TREE = Path("build", "compiled")
 def main() -> None:
     compiles = is_wanted()
     if compiles and "editable_wheel" in sys.argv:
-        sys.exit(f"{SWITCH}=1 is for wheels: beside sources that are edited, compiled modules would be stale unnoticed")
+        sys.exit(
+            f"{SWITCH}=1 is for wheels: beside sources that are edited, compiled modules would be stale unnoticed; "
+            "there `make compiled` makes them"
+        )
     builds = compiles and bool({"bdist_wheel", "build_ext"} & set(sys.argv))
     setup(ext_modules=extensions() if builds else [], setup_requires=[COMPILER] if compiles else [])
 

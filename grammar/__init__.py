@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from sluicegate.grammar import compiled as _compiled
 from sluicegate.plugins.errors import (
     GrammarError,
     GrammarLimit,
@@ -53,6 +54,8 @@ __all__ = [
     "meta_schemas",
     "most_zeros",
 ]
+
+_compiled.refuse_stale()
 
 __getattr__ = lazily(
     __name__,

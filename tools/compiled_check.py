@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
-import zipfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from tools.compiled_wheel import built, copy_sources, overlay
+
 ASK = "from sluicegate.grammar import is_compiled; print(is_compiled())"
 
 
@@ -35,31 +34,6 @@ def main() -> int:
             sys.exit(f"the copy in {copy} does not run compiled")
         tests = [sys.executable, "-m", "pytest", *(given or ["tests/grammar"])]
         return subprocess.run(tests, cwd=copy, env=environment, check=False).returncode
-
-
-def copy_sources(copy: Path) -> None:
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    for name in filter(None, listed.split("\0")):
-        (copy / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / name, copy / name, follow_symlinks=False)
-
-
-def built(copy: Path, folder: Path) -> Path:
-    """Build the wheel of the copy, and return its path."""
-    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "-w"]
-    environment = {**os.environ, "SLUICEGATE_COMPILE": "1"}
-    subprocess.run([*pip, str(folder / "wheel"), str(copy)], env=environment, check=True)
-    [wheel] = (folder / "wheel").glob("*.whl")
-    return wheel
-
-
-def overlay(wheel: Path, copy: Path) -> int:
-    """Put the compiled modules of the wheel where their sources are, and return how many there are."""
-    with zipfile.ZipFile(wheel) as archive:
-        names = [name for name in archive.namelist() if name.endswith(".so")]
-        for name in names:
-            (copy / name).write_bytes(archive.read(name))
-    return sum("/" in name for name in names)
 
 
 def arguments() -> tuple[argparse.Namespace, list[str]]:

@@ -17,7 +17,7 @@ system() {
 
 build_tools() {
     apt-get update
-    apt-get install -y --no-install-recommends python3-venv
+    apt-get install -y --no-install-recommends gcc libc6-dev python3-dev python3-venv
     rm -rf /var/lib/apt/lists/*
 }
 

@@ -20,13 +20,8 @@ _DEEP = 20
 """From this nesting of continuations on, the next one is walked instead: each takes about twenty frames of Python."""
 
 
-class _NestingDepth(threading.local):
-    """How many continuations are being asked within each other."""
-
-    depth = 0
-
-
-_asking = _NestingDepth()
+_asking = threading.local()
+"""`depth`: how many continuations are being asked within each other."""
 
 
 class Continuation:
@@ -113,14 +108,15 @@ class Continuation:
         if self._asked == outcome:
             return self._walked(outcome, vocabulary)
         outer, self._asked = self._asked, outcome
-        _asking.depth += 1
+        depth = getattr(_asking, "depth", 0)
+        _asking.depth = depth + 1
         try:
             # Behind the n-th item of a hundred comes what stands behind the next: a walk does not ask further.
-            deep = _asking.depth > _DEEP
+            deep = depth >= _DEEP
             found = self._walked(outcome, vocabulary) if deep else self._find(outcome, at, vocabulary)
             self._lookahead[outcome] = found
         finally:
-            _asking.depth -= 1
+            _asking.depth = depth
             self._asked = outer
         return found
 

@@ -88,6 +88,7 @@ def image() -> RootFs:
     builder.run("sh", "/steps.sh", "build-tools")
     copy_let_in(build / "src")
     given = {name: value for name, value in os.environ.items() if name.startswith("PIP_") or name == "TORCH_INDEX"}
+    given["SLUICEGATE_COMPILE"] = "1"
     builder.run("sh", "/steps.sh", "install", "/src", "cpu", environ=given)
     subprocess.run(["cp", "-a", build / "opt/sluicegate", image / "opt/sluicegate"], check=True)
     shutil.rmtree(build)
@@ -115,7 +116,9 @@ def test_it_serves_as_nobody_from_a_root_that_cannot_be_written(image: RootFs) -
         head = {"authorization": "Bearer k"}
         answer = httpx.post(f"http://127.0.0.1:{port}/v1/chat/completions", json=body, headers=head, timeout=60)
         metrics = httpx.get(f"http://127.0.0.1:{port}/metrics").text
+        version = httpx.get(f"http://127.0.0.1:{port}/version", headers=head).json()
         assert answer.json()["usage"]["completion_tokens"] > 0
+        assert version["grammar"] == "compiled"
         assert "sluicegate_compile_state 0.0" in metrics
         process.terminate()
         assert process.wait(60) == 0

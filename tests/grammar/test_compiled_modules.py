@@ -34,6 +34,7 @@ def silent_traps(source: str) -> list[str]:
         if isinstance(node, ast.FunctionDef):
             found += [f"{node.name} is a {_name(d)}" for d in node.decorator_list if _name(d) in _INTERPRETED]
     for node in classes:
+        found += [f"{node.name} derives from {_name(base)}" for base in node.bases if _name(base) == "local"]
         fields = [each for each in node.body if isinstance(each, ast.AnnAssign)]
         if any(_name(base) == "NamedTuple" for base in node.bases):
             named = {_name(part) for each in fields for part in ast.walk(each.annotation) if isinstance(part, ast.expr)}
@@ -80,6 +81,7 @@ def _attributes(node: ast.ClassDef) -> set[str]:
         ("class A(typing.NamedTuple):\n    b: B | None\nclass B: ...", "A names B"),
         ("class A:\n    def b(self): ...\n    c = b", "A aliases b"),
         ("a = A.__new__(A)", "A.__new__ asks for the arguments of __init__"),
+        ("class A(threading.local):\n    b = 0", "A derives from local"),
     ],
 )
 def test_what_compiles_to_something_else_is_found(source: str, trap: str) -> None:

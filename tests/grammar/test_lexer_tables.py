@@ -60,4 +60,4 @@ def test_tables_of_terminals_that_nobody_asks_for_are_not_made() -> None:
     matcher = compile_lark('start: "if" NAME | NAME\nNAME: /[ab]+/', vocabulary).matcher()
     matcher.fill_mask(np.zeros(vocabulary.row_words, np.int32))
     lexemes = matcher._at.readings[0].parser.tables.lexer.lexemes  # type: ignore[attr-defined]
-    assert [lexeme is not None and "table" not in vars(lexeme) for lexeme in lexemes] == [True, True, False]
+    assert [lexeme is not None and lexeme._table is None for lexeme in lexemes] == [True, True, False]

