@@ -28,15 +28,16 @@ _REASONS = (
     ("no permissions", "its user may not use the commands that are needed; widen the user's ACL"),
     ("read only replica", "it is a replica and takes no writes; name the main server, or Sentinel"),
     ("NOREPLICAS", "it has fewer replicas than its min-replicas-to-write; bring them back"),
-    ("MASTERDOWN", "it is a replica whose main server is away; bring that back"),
-    ("LOADING", "it still reads its data; it answers by itself"),
-    ("OOM ", "its memory is full; raise its maxmemory"),
+    ("link with master is down", "it is a replica whose main server is away; bring that back"),
+    ("loading the dataset", "it still reads its data; it answers by itself"),
+    ("used memory", "its memory is full; raise its maxmemory"),
     ("MISCONF", "it cannot save to its disk and takes no writes; make room"),
     ("Protocol Error", "what answers there is no Redis; correct the host and port of the url"),
     ("name or service not known", "its host has no address; correct the url"),
     ("connection refused", "nothing listens there; start it, or correct the url"),
 )
-"""(part of an error, its meaning and remedy), the first that fits. None holds an address or a secret."""
+"""(part of an error, its meaning and remedy), the first that fits. The library takes the first word off the errors for
+which it has a class, as OOM and LOADING. None holds an address or a secret."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -20,15 +20,29 @@ class ThreadCalls:
 
     async def run(self, work: Callable[[], T]) -> T:
         """Return the result of `work`, which runs to its end even where the caller leaves. Raises what it raises."""
-        running = asyncio.get_running_loop().run_in_executor(self._threads, work)
-        self._running.add(running)
-        running.add_done_callback(self._running.discard)
-        return await asyncio.shield(running)
+        return await asyncio.shield(self._noted(self._threads.submit(work)))
+
+    async def run_within(self, patience_s: float, work: Callable[[], T]) -> T:
+        """As `run`, for `patience_s` seconds at most. What is not begun when the caller leaves is never begun: else
+        those who come when a store answers again would wait for all that nobody waits for any more. Raises
+        `TimeoutError`."""
+        submitted = self._threads.submit(work)
+        try:
+            async with asyncio.timeout(patience_s):
+                return await asyncio.shield(self._noted(submitted))
+        finally:
+            submitted.cancel()
 
     async def ended(self, patience_s: float) -> None:
         """Wait until the calls begun so far have ended, for `patience_s` seconds at most."""
         if self._running:
             await asyncio.wait(set(self._running), timeout=patience_s)
+
+    def _noted(self, submitted: Future[T]) -> asyncio.Future[T]:
+        running = asyncio.wrap_future(submitted)
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)
+        return running
 
     def close(self) -> None:
         """Begin no more calls; those under way end by themselves."""

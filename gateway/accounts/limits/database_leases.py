@@ -7,7 +7,6 @@ where there is no Redis, which answers faster.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from typing import Protocol, TypeVar
 from sluicegate.gateway.accounts.health import Health
 from sluicegate.gateway.accounts.limits.lease_client import UNREACHABLE
 from sluicegate.gateway.accounts.limits.lease_script import ALIVE_S, SLOT_S, LeaseQuestion, LeaseReply
-from sluicegate.gateway.accounts.limits.presence import Presence
+from sluicegate.gateway.accounts.limits.presence import PATIENCE_S, Presence
 from sluicegate.gateway.database import Connection, Database
 from sluicegate.plugins import Overloaded
 from sluicegate.plugins.concurrency.thread_calls import ThreadCalls
@@ -25,7 +24,6 @@ from sluicegate.plugins.concurrency.thread_calls import ThreadCalls
 log = logging.getLogger("sluicegate.accounts")
 T = TypeVar("T")
 THREADS = 2
-PATIENCE_S = 5.0
 COUNTED_SLOTS = 13
 """Slots that count: each counts for another minute after it has ended."""
 
@@ -101,8 +99,7 @@ class DatabaseLeases(Presence):
             self._threads.close()
 
     async def _call(self, work: Callable[[], T]) -> T:
-        async with asyncio.timeout(PATIENCE_S):
-            return await self._threads.run(work)
+        return await self._threads.run_within(PATIENCE_S, work)
 
     # --- on a thread ---
 

@@ -3,12 +3,12 @@ in one transaction a question."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
 from sluicegate.gateway.accounts.health import Health
-from sluicegate.gateway.accounts.limits.database_leases import PATIENCE_S, THREADS
+from sluicegate.gateway.accounts.limits.database_leases import THREADS
+from sluicegate.gateway.accounts.limits.presence import PATIENCE_S
 from sluicegate.gateway.accounts.limits.run_store import (
     IDLE_S,
     MOST_RUNS,
@@ -44,8 +44,7 @@ class DatabaseRuns:
 
     async def _call(self, work: Callable[[], T]) -> T:
         with answering(self._health):
-            async with asyncio.timeout(PATIENCE_S):
-                return await self._threads.run(work)
+            return await self._threads.run_within(PATIENCE_S, work)
 
     # --- on a thread ---
 

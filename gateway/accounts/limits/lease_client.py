@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import time
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from sluicegate.cache.stores.redis_client import Tls, connect, why_of
 from sluicegate.gateway.accounts.health import Health
 from sluicegate.gateway.accounts.limits.lease_script import ALIVE_S, LEASE, LeaseQuestion, LeaseReply, read_reply
-from sluicegate.gateway.accounts.limits.presence import Presence
+from sluicegate.gateway.accounts.limits.presence import PATIENCE_S, Presence
 from sluicegate.gateway.accounts.stores.redis import prefix_of
 from sluicegate.plugins import Overloaded
 
@@ -30,7 +31,8 @@ class LeaseClient(Presence):
     async def renew_presence(self) -> None:
         """Renew this gateway's presence; its seats stay its own for another `ALIVE_S` seconds."""
         sent = time.monotonic()
-        await self.client.set(self._alive + self.name, 1, px=int(ALIVE_S * 1000))
+        async with asyncio.timeout(PATIENCE_S):
+            await self.client.set(self._alive + self.name, 1, px=int(ALIVE_S * 1000))
         self.note_alive(sent)
 
     @property
@@ -56,13 +58,15 @@ class LeaseClient(Presence):
         return reply
 
     async def _sent(self, limit: str, question: LeaseQuestion) -> Any:
-        """Send a question, and once more where the connection was closed, as by a server that was restarted."""
+        """Send a question, and once more where the connection was closed, as by a server that was restarted. Raises
+        `TimeoutError`, also where those who ask before have all connections."""
         lost = importlib.import_module("redis.exceptions").ConnectionError
         parts = (LEASE, 1, self._lease + limit, *question.arguments(self.name, self._alive))
-        try:
-            return await self.client.eval(*parts)
-        except lost:
-            return await self.client.eval(*parts)
+        async with asyncio.timeout(PATIENCE_S):
+            try:
+                return await self.client.eval(*parts)
+            except lost:
+                return await self.client.eval(*parts)
 
     async def close(self) -> None:
         """Give up all seats; a store that does not answer finds out by itself."""

@@ -8,6 +8,9 @@ import time
 
 from sluicegate.gateway.accounts.limits.lease_script import ALIVE_S
 
+PATIENCE_S = 5.0
+"""How long a request waits for an answer about its limits, its wait for a connection or a thread included."""
+
 
 class Presence:
     """A gateway as a store of leases knows it."""

@@ -9,12 +9,14 @@ What is there and cannot be read is not believed: the run is refused until it is
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from sluicegate.cache.stores.redis_client import Tls, connect
 from sluicegate.gateway.accounts.health import Health
+from sluicegate.gateway.accounts.limits.presence import PATIENCE_S
 from sluicegate.gateway.accounts.limits.run_store import (
     IDLE_S,
     MOST_RUNS,
@@ -118,10 +120,11 @@ class RedisRuns:
         if self._client is None:
             self._client = connect(self._url, Tls(), retries=0)
         with answering(self._health):
-            try:
-                return read(await self._client.eval(*parts))
-            except lost:
-                return read(await self._client.eval(*parts))
+            async with asyncio.timeout(PATIENCE_S):
+                try:
+                    return read(await self._client.eval(*parts))
+                except lost:
+                    return read(await self._client.eval(*parts))
 
     def _key(self, share: RunShare) -> str:
         return f"{self._prefix}:run:{share.owner}:{share.run}"

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from sluicegate.cache.stores.redis_client import Tls, connect
+from sluicegate.cache.stores.redis_client import SHARED_CONNECTIONS, Tls, connect
 from sluicegate.gateway.accounts import Accounts
 from sluicegate.gateway.accounts.changes import create, revoke
+from sluicegate.gateway.accounts.limits import lease_client
 from sluicegate.gateway.accounts.limits.lease_script import LEASE, LeaseQuestion, LeaseReply, read_reply
 from sluicegate.gateway.accounts.limits.leases import LeaseClient, SharedMeter
 from sluicegate.gateway.accounts.limits.meter import UsageEstimate
@@ -215,6 +216,42 @@ async def test_what_cannot_be_checked_is_not_let_in(redis: RedisServer, pair: tu
     assert await asked(pair[0], record) is not None
 
 
+async def test_who_waits_for_a_connection_waits_no_longer_than_for_an_answer(
+    pair: tuple[Accounts, Accounts], redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where Redis stands still, callers of a thousand keys have its few connections one after the other."""
+    record = await key(pair, requests_per_minute=100)
+    assert isinstance(pair[0].shared, LeaseClient)
+    pool = pair[0].shared.client.connection_pool
+    taken = [await pool.get_connection() for _ in range(SHARED_CONNECTIONS)]
+    monkeypatch.setattr(lease_client, "PATIENCE_S", 0.05)
+    async with asyncio.timeout(30):
+        with pytest.raises(Overloaded, match="cannot be reached"):
+            await asked(pair[0], record)
+        with pytest.raises(TimeoutError):
+            await pair[0].shared.renew_presence()
+    for connection in taken:
+        await pool.release(connection)
+    monkeypatch.undo()
+    assert await asked(pair[0], record) is not None
+
+
+async def test_a_redis_that_still_loads_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    server = RedisServer(tmp_path)
+    server.start()
+    for at in range(1000):
+        server.ask("SET", f"key{at}", "x" * 1000)
+    server.ask("SAVE")
+    server.kill()
+    server.options = ("--key-load-delay", "20000", "--loading-process-events-interval-bytes", "1024")
+    server.start()
+    try:
+        with pytest.raises(ConfigurationError, match="still reads its data"):
+            await Accounts(AccountSettings(url=server.url), [KeySettings(id="x", key="y")]).start()
+    finally:
+        server.kill()
+
+
 async def test_a_gateway_does_not_start_without_its_books(redis: RedisServer) -> None:
     settings = AccountSettings(url="redis://127.0.0.1:1/0")
     with pytest.raises(ConfigurationError, match="cannot be reached"):
@@ -229,8 +266,9 @@ async def test_a_gateway_does_not_start_without_its_books(redis: RedisServer) ->
         (("--requirepass", "right"), "", "asks for a password; put it into the url"),
         (("--replicaof", "127.0.0.1", "1"), "", "is a replica and takes no writes; name the main server"),
         (("--min-replicas-to-write", "1"), "", "fewer replicas than its min-replicas-to-write"),
+        (("--maxmemory", "1"), "", "its memory is full; raise its maxmemory"),
     ],
-    ids=["wrong password", "no password", "a replica", "too few replicas"],
+    ids=["wrong password", "no password", "a replica", "too few replicas", "no memory"],
 )
 async def test_a_redis_that_cannot_be_used_is_refused_with_what_to_do(
     tmp_path: Path, options: tuple[str, ...], login: str, said: str
