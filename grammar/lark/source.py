@@ -31,11 +31,12 @@ _ATTRIBUTES = {
     "capture": "answers are not cut into parts: give the part a field of a JSON schema, or a tag of a structural tag",
     "stop_capture": "answers are not cut into parts",
     "temperature": "one temperature holds for a whole answer: set it in the request",
-    "max_tokens": "masks count characters: bound the expression, as in /(?s:.{0,400})/",
 }
 _HEADER = {"no_forcing": (True, False), "allow_initial_skip": (True,)}
 """Options and the values that change nothing here."""
 _MOST_TIMES = 1_000
+_LONGEST_NUMBER = 9
+_NO_TERMINALS = frozenset({"json", "lark", "parameter", "if", "special", "grammar"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class Composed:
     lazy: bool = False
     suffix: list[GrammarPiece] | None = None
     stop: list[GrammarPiece] | None = None
+    most_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +211,33 @@ class Source:
         for part in _split([p for p in self.pieces if begin < p.at < end - 1], ","):
             name = self._attribute(part, begin)
             given[name] = part[2:]
-        found = Composed(body, at, "lazy" in given, given.get("suffix"), given.get("stop"))
-        return None if _is_empty_text(found.stop) else found
+        stop = given.get("stop")
+        if _is_empty_text(stop):
+            if given.keys() == {"stop"}:
+                return None
+            stop = None
+        most = self._most_tokens(given, body, begin) if "max_tokens" in given else None
+        return Composed(body, at, "lazy" in given, given.get("suffix"), stop, most)
+
+    def _most_tokens(self, given: dict[str, list[GrammarPiece]], body: list[GrammarPiece], at: int) -> int:
+        """Return the number of `max_tokens`. Raises where nothing says how the rule ends early."""
+        value = given["max_tokens"]
+        if len(value) != 1 or value[0].kind != "number" or len(value[0].text) > _LONGEST_NUMBER:
+            self.refuse(InvalidGrammar, "max_tokens is a whole number, as in max_tokens=400", at)
+        if "suffix" in given:
+            what = (
+                "max_tokens with suffix: a text that ends early has none; write stop= in place of suffix=, and the "
+                "suffix behind the name of the rule"
+            )
+            self.refuse(UnsupportedGrammar, what, at)
+        inner = next((piece for piece in body if piece.kind in _NO_TERMINALS or _is_rule(piece)), None)
+        if inner is not None:
+            what = (
+                "max_tokens stands at a rule that is a terminal, as in text[max_tokens=9]: /[a-z ]*/; rules and values "
+                "cannot end in their middle: give max_tokens to the texts in them, or maxLength in a schema"
+            )
+            self.refuse(UnsupportedGrammar, what, inner.at)
+        return int(value[0].text)
 
     def _attribute(self, part: list[GrammarPiece], begin: int) -> str:
         """Return the name of one attribute. Raises for those that are not enforced."""
@@ -219,9 +246,9 @@ class Source:
             self.refuse(UnsupportedGrammar, f"the attribute {name} is not supported; {_ATTRIBUTES[name]}", at)
         if name == "lazy" and len(part) == 1:
             return name
-        if name in ("stop", "suffix") and len(part) > 2 and part[1].text == "=":
+        if name in ("stop", "suffix", "max_tokens") and len(part) > 2 and part[1].text == "=":
             return name
-        what = f"unknown attribute {name!r}; read are lazy, stop=TERMINAL and suffix=TERMINAL"
+        what = f"unknown attribute {name!r}; read are lazy, stop=TERMINAL, suffix=TERMINAL and max_tokens=NUMBER"
         return self.refuse(InvalidGrammar, what, at)
 
     def _parts(self, pieces: list[GrammarPiece], in_terminal: bool) -> list[_Out]:
@@ -378,6 +405,10 @@ def _negates(body: list[GrammarPiece]) -> bool:
         piece.text == "~" and piece.kind == "mark" and (i + 1 == len(body) or body[i + 1].kind != "number")
         for i, piece in enumerate(body)
     )
+
+
+def _is_rule(piece: GrammarPiece) -> bool:
+    return piece.kind == "name" and not piece.text.lstrip("_").isupper()
 
 
 def _is_empty_text(pieces: list[GrammarPiece] | None) -> bool:

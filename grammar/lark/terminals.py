@@ -11,6 +11,7 @@ from sluicegate.grammar.lark.source import MARK, Source
 from sluicegate.grammar.lark.terminal_sets import TerminalSets
 from sluicegate.grammar.lark.texts import texts_of
 from sluicegate.grammar.lexemes.base import DfaLexeme
+from sluicegate.grammar.lexemes.token_bound import TokenBoundLexeme
 from sluicegate.plugins.errors import GrammarError, InvalidGrammar
 
 _NOTHING = CharDfa.from_literal("")
@@ -25,6 +26,8 @@ def lexeme_of(
     """
     look()
     composed = source.composed.get(terminal.name)
+    if composed is not None and composed.most_tokens == 0:
+        return None, True
     plain = _plain(terminal.pattern) if composed is None and spell is utf8 else None
     if plain is not None:
         return DfaLexeme(plain, general=True), False
@@ -36,7 +39,11 @@ def lexeme_of(
         texts = _written(terminal, source)
     empty = texts.accepts("")
     rest = texts.difference(_NOTHING) if empty else texts
-    return (None if rest.is_empty() else DfaLexeme(spell(rest), general=True)), empty
+    if rest.is_empty():
+        return None, empty
+    if composed is not None and composed.most_tokens is not None:
+        return TokenBoundLexeme(spell(rest), composed.most_tokens), empty
+    return DfaLexeme(spell(rest), general=True), empty
 
 
 def _plain(pattern: Pattern) -> ByteDfa | None:

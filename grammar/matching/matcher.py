@@ -265,7 +265,7 @@ class LazyMatcher:
         try:
             after = self._states.stay(at, word)
             if after is not None:
-                at.tokens[token_id] = after
+                after = at.tokens[token_id] = self._states.after_token(after)
                 if tape is not None:
                     tape.push_all(word)
             return after

@@ -23,7 +23,7 @@ from sluicegate.grammar.vocabulary.trie_node import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.errors import GrammarLimit
 
-_CAN_STOP = attrgetter("can_stop")
+_CAN_STOP, _COUNTS = attrgetter("can_stop"), attrgetter("counts")
 _KEPT = 4_000
 """Most parser states per grammar before the cache is emptied; each holds a mask of a few hundred words beside a shared
 row."""
@@ -62,12 +62,14 @@ class Mask:
 class ParserState:
     """Immutable but for what it remembers. `readings` are distinct."""
 
-    __slots__ = ("answered", "can_stop", "forced", "mask", "plain", "readings", "steps", "tokens")
+    __slots__ = ("answered", "can_stop", "counts", "forced", "mask", "plain", "readings", "steps", "tokens")
 
     def __init__(self, readings: tuple[Reading, ...]) -> None:
         self.readings = readings
         # Asked here, where the lock is held: what follows in tags makes readings for it.
         self.can_stop = readings[0].can_stop if len(readings) == 1 else any(map(_CAN_STOP, readings))
+        self.counts = readings[0].counts if len(readings) == 1 else any(map(_COUNTS, readings))
+        """Whether tokens are counted in some reading."""
         self.forced: int | None = None
         """The only byte that may come next; -1 = there are several, None = not computed yet."""
         self.mask: Mask | None = None
@@ -106,6 +108,8 @@ class ParserStates:
         self.trailing = trailing
         """Tokens that may end a JSON value and continue with other text (structural tags)."""
         self.reading_limit = reading_limit
+        self._counts = vocabulary.longest > 1
+        """Whose tokens are all bytes judges texts of which nobody knows the tokens."""
         self._known: dict[Any, ParserState] = {}
         self._alone: dict[Any, ParserState] = {}
         """Parser states of one reading, by its key."""
@@ -188,6 +192,7 @@ class ParserStates:
         after, run = self._taken(state, word, tape)
         if after is None:
             return None
+        after = self.after_token(after)
         if run is None or not run.asked:
             state.tokens[token_id] = after
         elif not run.by_text and all(type(answer.guard) is DistinctKey for answer in run.answers):
@@ -196,6 +201,12 @@ class ParserStates:
                 known = state.answered = {}
             known[token_id] = _answered(run, word, begun, after)
         return after
+
+    def after_token(self, state: ParserState) -> ParserState:
+        """Return the state where another token ends in `state`."""
+        if not (state.counts and self._counts):
+            return state
+        return self.intern([after for reading in state.readings for after in reading.after_token()])
 
     def take(self, state: ParserState, word: bytes, tape: Tape | None) -> ParserState | None:
         """Return the state after all of `word` (None = refused). Pushes the bytes on `tape`."""
@@ -254,6 +265,8 @@ class ParserStates:
         return found
 
     def _mask(self, state: ParserState) -> Mask:
+        if state.counts:
+            return self.mask_of(self.intern([reading.uncounted() for reading in state.readings]))
         key = self._situation(state) if self.trailing is None else None
         if key is None:
             return self._built(state)

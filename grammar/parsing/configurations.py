@@ -171,13 +171,13 @@ class Configurations:
             if after >= 0:
                 parts.append((after, frame))
             if lexer.accepts[state]:
-                parts.extend(self._starts(frame, byte_class))
+                parts.extend(self.starts(frame, byte_class))
         found = steps[byte_class] = self.of(parts) if parts else None
         if at.number < len(self.all) and self.all[at.number] is at:  # else a table that is gone knew it
             self.table[at.number, byte_class] = REFUSED if found is None else found.number
         return found
 
-    def _starts(self, frame: ParseFrame, byte_class: int) -> tuple[Part, ...]:
+    def starts(self, frame: ParseFrame, byte_class: int) -> tuple[Part, ...]:
         """Return the parts of `frame` that a byte of `byte_class` begins."""
         found = frame.starts.get(byte_class)
         if found is None:

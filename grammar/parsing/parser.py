@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.lexemes.base import DfaLexeme
-from sluicegate.grammar.parsing.configurations import REFUSED, Configuration, Configurations
+from sluicegate.grammar.lexemes.token_bound import TokenBoundLexeme
+from sluicegate.grammar.parsing.configurations import REFUSED, Configuration, Configurations, Part
 from sluicegate.grammar.parsing.costs import ParseCosts, settled
 from sluicegate.grammar.parsing.frames import ParseFrame, ParseFrames
 from sluicegate.grammar.parsing.lexer import LexemeTable
@@ -38,7 +39,18 @@ from sluicegate.plugins.errors import Unsatisfiable
 _OF_WALK, _OF_BESIDE, _CHILDREN_A_CHARGE = 2, 1, 8
 """Work charged for a node that is walked beside other readings, and for each of these that goes on from there; and the
 nodes below it per unit charged."""
+_MOST_COUNTING = 10_000
+_MANY = 1 << 40
 _WRITTEN = re.compile(r"[\w-]+")
+TokenCounts = tuple[tuple[int, int], ...]
+"""Pairs (lexeme state, tokens)."""
+
+
+class TokenLimit(NamedTuple):
+    """Most tokens of a terminal, and the state in which it has ended and cannot go on."""
+
+    tokens: int
+    ended: int
 
 
 class EmbeddedValue(Protocol):
@@ -71,6 +83,7 @@ class ParserTables:
         self.start = self.symbols.start
         self.start_name = start
         self.values = {names.index(name): value for name, value in values.items()}
+        self.limits = _limits(self.lexer)
         self.sizes = settled(self.symbols, self._terminal_sizes())  # takes as long as there are rules: not in a call
 
     def _terminal_sizes(self) -> dict[int, int]:
@@ -81,6 +94,18 @@ class ParserTables:
             if least >= 0:
                 sizes[number] = least
         return sizes
+
+
+def _limits(lexer: LexemeTable) -> dict[int, TokenLimit]:
+    """Return the limit of tokens in each state of a terminal that has one and may go on there."""
+    found: dict[int, TokenLimit] = {}
+    for number, lexeme in enumerate(lexer.lexemes):
+        if isinstance(lexeme, TokenBoundLexeme):
+            begin = lexer.offsets[number]
+            limit = TokenLimit(lexeme.most_tokens, begin + lexeme.ended)
+            going = (lexer.next[begin : limit.ended] >= 0).any(axis=1)
+            found.update(dict.fromkeys((np.flatnonzero(going) + begin).tolist(), limit))
+    return found
 
 
 def _numbered(rules: list[Production], start: str, terminals: list[str]) -> NumberedRules:
@@ -114,6 +139,7 @@ class Parser:
         self._tokens: TokenParts | None = None
         self._outside: dict[ParseFrame, tuple[Reading, ...]] = {}
         self._after: dict[ParseFrame, AfterValue] = {}
+        self._counting: dict[tuple[Configuration, TokenCounts], ParserReading] = {}
         self.starting = self.frames.start(tables.start)
 
     def start_readings(self) -> tuple[Reading, ...]:
@@ -136,6 +162,17 @@ class Parser:
         if at.reading is None:
             at.reading = ParserReading(self, at)
         found: ParserReading = at.reading
+        return found
+
+    def counting(self, at: Configuration, token_counts: TokenCounts) -> ParserReading:
+        """Return the reading of `at` where terminals that have a limit took so many tokens."""
+        if not token_counts:
+            return self.reading(at)
+        found = self._counting.get((at, token_counts))
+        if found is None:
+            if len(self._counting) >= _MOST_COUNTING:
+                self._counting.clear()
+            found = self._counting[at, token_counts] = ParserReading(self, at, token_counts)
         return found
 
     # --- outside the automaton ----------------------------------------------------------------------------------------
@@ -229,13 +266,18 @@ class AfterValue(Continuation):
 
 
 class ParserReading(Reading):
-    """One configuration of a parser: all that a text can mean but for what is read outside the automaton."""
+    """One configuration of a parser: all that a text can mean but for what is read outside the automaton.
 
-    __slots__ = ("at", "parser")
+    `token_counts`: how many tokens each terminal that has a limit took, by lexeme state; of two ways to one state, the
+    one that took less. At its limit a terminal ends as soon as it may, so that a text is never left without an end.
+    """
 
-    def __init__(self, parser: Parser, at: Configuration) -> None:
+    __slots__ = ("at", "parser", "token_counts")
+
+    def __init__(self, parser: Parser, at: Configuration, token_counts: TokenCounts = ()) -> None:
         self.parser = parser
         self.at = at
+        self.token_counts = token_counts
 
     @property
     def can_stop(self) -> bool:
@@ -249,8 +291,12 @@ class ParserReading(Reading):
 
     def step(self, byte: int, run: Run) -> tuple[Reading, ...]:
         parser, at = self.parser, self.at
-        after = parser.configurations.step(at, int(parser.tables.lexer.classes[byte]))
-        found: tuple[Reading, ...] = () if after is None else (parser.reading(after),)
+        byte_class = int(parser.tables.lexer.classes[byte])
+        after = parser.configurations.step(at, byte_class)
+        found: tuple[Reading, ...] = ()
+        if after is not None:
+            limits = parser.tables.limits
+            found = (parser.counting(after, self._counts_after(byte_class)) if limits else parser.reading(after),)
         if at.leaves:
             for frame in self._ended():
                 for reading in parser.leave(frame, run, 1):
@@ -260,10 +306,10 @@ class ParserReading(Reading):
         return found
 
     def run(self, text: bytes) -> ParserReading | None:
-        """Return the reading after all of `text`. None where it is refused, or where something outside the automaton
-        can read it as well."""
+        """Return the reading after all of `text`. None where it is refused, where something outside the automaton can
+        read it as well, or where tokens are counted."""
         parser = self.parser
-        if parser.goes_on or parser.tables.values:
+        if parser.goes_on or parser.tables.values or parser.tables.limits:
             return None
         at: Configuration | None = self.at
         step = parser.configurations.step
@@ -274,6 +320,46 @@ class ParserReading(Reading):
                 return None
         assert at is not None
         return parser.reading(at)
+
+    # --- limits of tokens ---------------------------------------------------------------------------------------------
+
+    @property
+    def counts(self) -> bool:
+        return bool(self.token_counts)
+
+    def _counts_after(self, byte_class: int) -> TokenCounts:
+        """Return `token_counts` behind a byte."""
+        known, limits, lexer = dict(self.token_counts), self.parser.tables.limits, self.parser.tables.lexer
+        found: dict[int, int] = {}
+        for state, frame in self.at.parts:
+            after = lexer.row(state)[byte_class]
+            if after in limits:
+                found[after] = min(found.get(after, _MANY), known.get(state, 0))
+            if lexer.accepts[state]:
+                begun = self.parser.configurations.starts(frame, byte_class)
+                found.update([(each, 0) for each, _ in begun if each in limits])
+        return tuple(sorted(found.items()))
+
+    def after_token(self) -> tuple[Reading, ...]:
+        if not self.token_counts:
+            return (self,)
+        parser, known = self.parser, dict(self.token_counts)
+        limits, accepts = parser.tables.limits, parser.tables.lexer.accepts
+        parts: list[Part] = []
+        counts: dict[int, int] = {}
+        for state, frame in self.at.parts:
+            limit = limits.get(state)
+            if limit is not None:
+                count = min(known.get(state, 0) + 1, limit.tokens)
+                if count == limit.tokens and accepts[state]:
+                    parts.append((limit.ended, frame))
+                    continue
+                counts[state] = count
+            parts.append((state, frame))
+        return (parser.counting(parser.configurations.of(parts), tuple(sorted(counts.items()))),)
+
+    def uncounted(self) -> Reading:
+        return self.parser.reading(self.at)
 
     # --- masks ----------------------------------------------------------------------------------------------------
 

@@ -84,6 +84,11 @@ class Reading:
         """Return whether the text ends inside a string."""
         return False
 
+    @property
+    def counts(self) -> bool:
+        """Return whether tokens are counted in which it is read."""
+        return False
+
     @abstractmethod
     def step(self, byte: int, run: Run) -> tuple[Reading, ...]:
         """Return the readings after `byte`, which is already on the tape."""
@@ -108,6 +113,15 @@ class Reading:
     def run(self, text: bytes) -> Reading | None:
         """Return the one reading after all of `text`, where this is cheaper to find than byte by byte; else None."""
         return None
+
+    def after_token(self) -> tuple[Reading, ...]:
+        """Return the readings where another token ends here; itself where tokens are not counted."""
+        return (self,)
+
+    def uncounted(self) -> Reading:
+        """Return the reading of the same text where no tokens were counted. Its masks are the same: counts matter
+        between tokens only."""
+        return self
 
     def usual_bytes(self) -> set[int]:
         """Return the bytes that may come next in the usual spelling; several, whichever they are, where that is not

@@ -180,7 +180,6 @@ def _cuts_without(pattern: str, text: str) -> bool:
             "line 1, column 7: the attribute capture is not supported; answers",
         ),
         ("start: x\nx[temperature=0.5]: /a/", UnsupportedGrammar, "line 2, column 3: the attribute temperature"),
-        ("start: x\nx[lazy, max_tokens=5]: /a/", UnsupportedGrammar, "line 2, column 9: the attribute max_tokens"),
         ("start: x\nx[often]: /a/", InvalidGrammar, "line 2, column 3: unknown attribute 'often'; read are lazy"),
         ('start: <|eot|> "a"', InvalidGrammar, "line 1, column 8: the model has no token <|eot|>. Write a text in"),
         ("start: @other", UnsupportedGrammar, "line 1, column 8: another grammar cannot be referred to"),
