@@ -23,7 +23,7 @@ class ThreadCalls:
         return await asyncio.shield(self._noted(self._threads.submit(work)))
 
     async def run_within(self, patience_s: float, work: Callable[[], T]) -> T:
-        """As `run`, for `patience_s` seconds at most. What is not begun when the caller leaves is never begun: else
+        """Do as `run`, for `patience_s` seconds at most. What is not begun when the caller leaves is never begun: else
         those who come when a store answers again would wait for all that nobody waits for any more. Raises
         `TimeoutError`."""
         submitted = self._threads.submit(work)
