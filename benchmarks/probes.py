@@ -4,11 +4,10 @@ judge.
     python -m benchmarks.probes [--model bundled] [--weights full] [--requests 8] [--tokens 32] [--limit 20] [--json]
 
 Both engines run in turns, in this process, on the same prompts and one set of weights. Each turn is short; their order
-changes from round to round. The ratio is that of the tenth percentiles, beside the median of the rounds' own ratios
-with the lower and the upper quarter. Both make as many passes: a judged answer that
-ends by its length has one more than tokens, for the state of the last, so the others are a token longer. There is one
-linear probe, on one layer in the middle. A GGUF file of
-`benchmarks.gguf_files` is a model of real size.
+changes from round to round. A decode step is the difference of two answers, one `--tokens` longer than the other: so
+neither the prompt counts nor the end, where a judged answer has one pass more, without logits. The ratio is that of the
+tenth percentiles, beside the median of the rounds' own ratios with the lower and the upper quarter. There is one linear
+probe, on one layer in the middle. A GGUF file of `benchmarks.gguf_files` is a model of real size.
 
 The judge is `moderate.probe` behind the gateway's own windows, fed with what the engine would deliver: sentences of so
 many tokens of four characters. Its time is all that the windows take for a token.
@@ -37,6 +36,9 @@ from sluicegate.engine.construction import load
 from sluicegate.engine.probes.probe import ProbeSet, StateProbe, digest_of
 from sluicegate.engine.settings import ModelSettings
 from sluicegate.plugins import Job, ModelLoadError, Piece, Prompt, Sampling
+
+SHORT = 4
+"""Tokens of the shorter answers."""
 
 
 def with_probe(model: LoadedModel) -> LoadedModel:
@@ -100,11 +102,11 @@ def tenth(values: list[float]) -> float:
 
 
 async def _round(engines: list[Engine], model: str, requests: int, tokens: int, turn: int) -> tuple[float, float]:
-    """Return what either engine spent; which is first alternates. An answer that ends by its
-    length has one more pass where it is judged, for the state of its last token; so the others are a token longer."""
+    """Return what either engine spent on `tokens` decode steps; which is first alternates."""
     took = [0.0, 0.0]
     for at in (turn % 2, 1 - turn % 2):
-        took[at] = await spent(engines[at], model, requests, tokens + 1 - at, at == 1)
+        longer = await spent(engines[at], model, requests, SHORT + tokens, at == 1)
+        took[at] = longer - await spent(engines[at], model, requests, SHORT, at == 1)
     return took[0], took[1]
 
 
