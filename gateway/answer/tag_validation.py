@@ -133,7 +133,7 @@ class _Reading:
 
     def _json_schema(self, part: Mapping[str, Any], at: int, stops: tuple[str, ...]) -> set[int]:
         if part.get("style", "json") != "json":
-            return self._styled(part["json_schema"], PARAMETER_STYLES[part["style"]], at)
+            return self._styled(part, PARAMETER_STYLES[part["style"]], at)
         number = _NUMBER.match(self.text, at)
         if number is None:
             return self._value(part, at, self.text, at)
@@ -166,10 +166,11 @@ class _Reading:
         self._spend(end - at)
         return {end} if isinstance(value, str) else set()
 
-    def _styled(self, schema: Mapping[str, Any], style: ParameterStyle, at: int) -> set[int]:
+    def _styled(self, part: Mapping[str, Any], style: ParameterStyle, at: int) -> set[int]:
+        schema = part["json_schema"]
         values, end, wrong = CallArguments(self.text, schema, style, self.judge, self.decoder).read(at)
         self._spend(end - at)
-        wrong = wrong or self.judge(schema, values)
+        wrong = wrong or self.judge(schema, values) or _holds(values, part.get("excludes", ()))
         if wrong is not None:
             self.complaints.append((at, wrong))
         return set(range(end, blanks_end(self.text, end) + 1)) if wrong is None else set()

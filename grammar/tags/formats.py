@@ -83,12 +83,12 @@ def _json(fields: Fields, at: str) -> Format:
     excludes = _literals(fields, "excludes", at)
     if style == "json":
         return SchemaFormat(found.schema, found.pointer, any_order, blanks, excludes)
-    for name in ("any_order", "max_whitespace_cnt", "excludes"):
+    for name in ("any_order", "max_whitespace_cnt"):
         if fields.get(name):
             raise UnsupportedGrammar(
                 f"{name} is not supported with style {style!r}; leave it out", pointer=f"{at}/{name}"
             )
-    return styled(found.schema, str(style), at)
+    return styled(found.schema, str(style), at, excludes)
 
 
 def _qwen_xml(fields: Fields, at: str) -> Format:

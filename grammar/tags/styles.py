@@ -7,6 +7,7 @@ from typing import Any
 
 from sluicegate.grammar.json.root import satisfiable_values
 from sluicegate.grammar.options import GrammarOptions
+from sluicegate.grammar.tags.exclusions import without_texts
 from sluicegate.grammar.tags.nodes import (
     Format,
     OptionalFormat,
@@ -39,10 +40,11 @@ _BLANKS = f"[ \\t\\r\\n]{{0,{BETWEEN}}}"
 _NOT_A_STRING = {"not": {"type": "string"}}
 
 
-def styled(schema: Any, style: str, at: str) -> Format:
+def styled(schema: Any, style: str, at: str, excludes: tuple[str, ...] = ()) -> Format:
     """Return the format of arguments in `style` that satisfy `schema`. Raises a `GrammarError` with a pointer.
 
-    Properties come in the order of the schema, and no others; `at` leads to the format.
+    Properties come in the order of the schema, and no others; `at` leads to the format. No string and no name, of the
+    arguments and inside them, holds one of `excludes`.
     """
     known = PARAMETER_STYLES.get(style)
     if known is None:
@@ -53,7 +55,8 @@ def styled(schema: Any, style: str, at: str) -> Format:
     elements: list[Format] = []
     for name, inner in properties.items():
         place = f"{at}/json_schema/properties/{name.replace('~', '~0').replace('/', '~1')}"
-        ways = tuple(_ways(known, name, _with_definitions(inner, schema), place))
+        held = any(text in name for text in excludes)
+        ways = () if held else tuple(_ways(known, name, _with_definitions(inner, schema), place, excludes))
         if ways:
             spaced = SequenceFormat((RegexFormat(_BLANKS, place), ways[0] if len(ways) == 1 else OrFormat(ways)))
             elements.append(spaced if name in required else OptionalFormat(spaced))
@@ -98,9 +101,9 @@ def _with_definitions(inner: Any, schema: dict[str, Any]) -> Any:
     return {**{name: schema[name] for name in _DEFINED if name in schema}, **inner}
 
 
-def _ways(style: ParameterStyle, name: str, schema: Any, at: str) -> Iterator[Format]:
+def _ways(style: ParameterStyle, name: str, schema: Any, at: str, excludes: tuple[str, ...]) -> Iterator[Format]:
     """Yield one tag for each kind of value that satisfies `schema`."""
-    text = _restricted(schema, {"type": "string"})
+    text = without_texts(_restricted(schema, {"type": "string"}), excludes)
     if _is_satisfiable(text, at):
         for begin in style.begins(name, style.text):
             yield TagFormat(begin, RawFormat(text, at), (style.closes,))
@@ -109,9 +112,9 @@ def _ways(style: ParameterStyle, name: str, schema: Any, at: str) -> Iterator[Fo
         kinds.setdefault(kind, []).append(type_name)
     for kind, types in kinds.items():
         other = _restricted(schema, _NOT_A_STRING if types == [""] else {"type": types})
-        if _is_satisfiable(other, at):
+        if _is_satisfiable(without_texts(other, excludes), at):
             line = RegexFormat(r"\n?", at)
-            value = SequenceFormat((line, SchemaFormat(other, at), line))
+            value = SequenceFormat((line, SchemaFormat(other, at, excludes=excludes), line))
             for begin in style.begins(name, kind):
                 yield TagFormat(begin, value, (style.closes,))
 
@@ -121,7 +124,7 @@ def _restricted(schema: Any, other: dict[str, Any]) -> dict[str, Any]:
     return {**definitions, "allOf": [schema, other]}
 
 
-def _is_satisfiable(schema: dict[str, Any], at: str) -> bool:
+def _is_satisfiable(schema: dict[str, Any] | bool, at: str) -> bool:
     try:
         satisfiable_values(schema, GrammarOptions())
     except Unsatisfiable:

@@ -9,6 +9,7 @@ import pytest
 from sluicegate.gateway.answer.validation import Validator
 from sluicegate.grammar import GrammarError, InvalidGrammar, Unsatisfiable, UnsupportedGrammar, compile_structural_tags
 from sluicegate.plugins import Answer
+from sluicegate.plugins.parameter_styles import PARAMETER_STYLES
 from tests.gateway.test_tagged import _asked
 from tests.grammar.grammar_checks import accepts, byte_vocabulary, check_masks
 
@@ -304,9 +305,9 @@ def test_optional_arguments_come_in_the_order_of_the_schema_and_of_each_kind() -
         ({"type": "any_text", "max_tokens": 5}, UnsupportedGrammar, "use max_chars (at '/format/max_tokens')"),
         ({"type": "any_text", "max_chars": -1}, InvalidGrammar, "/format/max_chars"),
         (
-            {"type": "json_schema", "json_schema": PAIR, "excludes": ["x"], "style": "qwen_xml"},
+            {"type": "json_schema", "json_schema": PAIR, "any_order": True, "style": "qwen_xml"},
             UnsupportedGrammar,
-            "excludes is not supported with style 'qwen_xml'",
+            "any_order is not supported with style 'qwen_xml'",
         ),
         (
             {"type": "json_schema", "json_schema": {"properties": {"a": {"type": "x"}}}, "excludes": ["x"]},
@@ -344,3 +345,42 @@ def test_what_is_not_read_is_said_with_its_place(value: dict[str, Any], error: t
     with pytest.raises(error) as raised:
         compile_structural_tags({"format": value}, byte_vocabulary())
     assert said in str(raised.value)
+
+
+@pytest.mark.parametrize("style", PARAMETER_STYLES)
+def test_arguments_in_any_style_do_without_what_is_excluded(style: str) -> None:
+    """Texts that begin other parts of a call, such as Kimi's `<|open|>`, are no part of an argument."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "text": {"$ref": "#/$defs/text"},
+            "list": {"type": "array", "items": {"$ref": "#/$defs/text"}},
+            "a BAD name": {"type": "string"},
+        },
+        "$defs": {"text": {"type": "string"}},
+    }
+    value = {"type": "json_schema", "json_schema": schema, "style": style, "excludes": ["BAD", "<|sep|>"]}
+    compiled = compile_structural_tags({"format": value}, byte_vocabulary())
+    written = PARAMETER_STYLES[style]
+
+    def argument(name: str, kind: str, inner: str) -> str:
+        return f"{written.begins(name, kind)[0]}{inner}{written.closes}"
+
+    listed = dict(written.other).get("array") or dict(written.other).get("")
+    assert listed is not None
+    for name, kind, good, bad in (
+        ("text", written.text, "B AD<|sep", "a BAD"),
+        ("text", written.text, "bad", "x<|sep|>y"),
+        ("list", listed, '["B AD"]', '["a BAD"]'),
+        ("list", listed, '["BA", "D"]', '["B\\u0041D"]'),
+    ):
+        if "<|sep|>" in bad and style == "kimi_k3_xml":  # ends the argument there
+            continue
+        for inner, expected in ((good, True), (bad, False)):
+            text = argument(name, kind, inner)
+            assert accepts(compiled, text) is expected, text
+            assert (complaint(value, text) is None) is expected, text
+    for text, expected in (("", True), (argument("a BAD name", written.text, "x"), False)):
+        assert accepts(compiled, text) is expected
+        assert (complaint(value, text) is None) is expected
+    check_masks(compiled, 1, steps=6)
