@@ -15,12 +15,14 @@ from sluicegate.safety.detection.detector import Detector
 from training.detector import data, requests
 from training.detector.data import Example
 from training.detector.evaluate import Scored, Sets, score
+from training.detector.phrases import sections
 from training.detector.recipe import Material
 
 FRESH = 400
 FRESH_SEED = 1
 """Requests of ours of a kind that was left out, drawn anew."""
 TOGETHER = {"injection_cse_multilingual": "injection_cse_en"}
+HOME = tuple(f"line_{section}" for section in sections("lines/home"))
 LINES_OF = {
     "task": ("line_task", "line_exam", "line_quoted", "line_form", "line_translate", "brief_order"),
     "everyday": ("line_everyday", "line_imagine", "line_form"),
@@ -29,9 +31,9 @@ LINES_OF = {
     "long_play": ("line_play", "line_part", "line_imagine", "line_game", "frame", "frame_attack"),
     "mail": ("line_mail",),
     "sum": ("line_sum",),
-    "alike": ("line_words", "line_security", "line_encode", "line_translate", "line_prompts"),
-    "tongue": ("line_tongue", "line_worldwide", "line_reply"),
-    "turn": ("line_reply",),
+    "alike": ("line_words", "line_security", "line_encode", "line_translate", "line_prompts", *HOME),
+    "tongue": ("line_tongue", "line_worldwide", "line_reply", *HOME),
+    "turn": ("line_reply", *HOME),
     "agent": ("line_agent", "line_judge", "brief_order"),
 }
 """Kind of request -> the whole texts (`lines`, `frames`) of the same kind, which are left out with it."""
