@@ -6,12 +6,14 @@ import json
 import os
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import pytest
 
-from sluicegate.grammar import compiled, is_compiled
+from sluicegate.grammar import compile_regex, compiled, is_compiled
 from sluicegate.grammar.matching import matcher
+from tests.grammar.grammar_checks import byte_vocabulary
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,3 +49,9 @@ def test_a_build_that_would_go_wrong_is_refused(value: str, order: str, says: st
     )
     assert done.returncode == 1
     assert says in done.stderr
+
+
+def test_a_grammar_can_be_held_weakly() -> None:
+    """The engine notes which grammars were slow, and keeps none of them alive for that."""
+    grammar = compile_regex("a", byte_vocabulary())
+    assert weakref.ref(grammar)() is grammar
