@@ -31,10 +31,18 @@ class Builder:
     """Equal arguments give the same continuation, so that loops close and masks are shared.
 
     `regions`: compiled parts by their node. `counted` False: more than one tag counts as any number, for `explore`.
+    `lexemes`: what patterns read up to a literal, shared by all builders of a tag: what is explored when a tag is
+    compiled is not made again in a call.
     """
 
-    def __init__(self, regions: Mapping[Format, Any], counted: bool = True) -> None:
+    def __init__(
+        self,
+        regions: Mapping[Format, Any],
+        counted: bool = True,
+        lexemes: dict[tuple[Format, str, tuple[str, ...]], DfaLexeme | None] | None = None,
+    ) -> None:
         self.regions = regions
+        self._lexemes = {} if lexemes is None else lexemes
         self._counted = counted
         self._known: dict[Any, Continuation] = {}
 
@@ -186,17 +194,22 @@ class Builder:
         """Read up to the first occurrence of the literal that follows, else as far as the pattern goes."""
         texts: CharDfa = self.regions[node]
         if not isinstance(follow, LiteralContinuation) or not all(text for text, _ in follow.heads):
-            lexeme = DfaLexeme(utf8(texts), general=True)
-            if not lexeme.grows(lexeme.start):
+            whole = self._lexemes.get((node, "", ()))
+            if whole is None:
+                whole = self._lexemes[node, "", ()] = DfaLexeme(utf8(texts), general=True)
+            if not whole.grows(whole.start):
                 return follow.after(0)
-            return (InLexeme(lexeme, lexeme.start, follow),)
+            return (InLexeme(whole, whole.start, follow),)
         readings: list[Reading] = []
         ends = tuple(text for text, _ in follow.heads)
         _refuse_nested(ends)
         for end, after in follow.heads:
-            closed = texts.concat(CharDfa.from_literal(end)).intersection(freetext.until_chars(end, ends))
-            if not closed.is_empty():
-                lexeme = DfaLexeme(utf8(closed), general=True)
+            key = (node, end, ends)
+            if key not in self._lexemes:
+                closed = texts.concat(CharDfa.from_literal(end)).intersection(freetext.until_chars(end, ends))
+                self._lexemes[key] = None if closed.is_empty() else DfaLexeme(utf8(closed), general=True)
+            lexeme = self._lexemes[key]
+            if lexeme is not None:
                 readings.append(InLexeme(lexeme, lexeme.start, after))
         return tuple(readings)
 

@@ -14,6 +14,7 @@ from sluicegate.grammar.budget.meter import within
 from sluicegate.grammar.json.root import satisfiable_values
 from sluicegate.grammar.lark.compile import parser_of
 from sluicegate.grammar.lark.regions import OneRegionTape
+from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.matching.grammar import LazyGrammar
 from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.reading.reading import Reading
@@ -59,10 +60,11 @@ def _compile(value: Any, vocabulary: Vocabulary, options: GrammarOptions) -> Laz
         fresh = {
             node: (r[0].renewed(), r[1]) if isinstance(node, formats.SchemaFormat) else r for node, r in regions.items()
         }
-        return Builder(fresh).enter(tree, END).after(0)
+        return Builder(fresh, lexemes=lexemes).enter(tree, END).after(0)
 
-    Builder(regions, counted=False).explore(tree)
-    begins = restarts(Builder(regions).enter(tree, END))
+    lexemes: dict[Any, DfaLexeme | None] = {}
+    Builder(regions, counted=False, lexemes=lexemes).explore(tree)
+    begins = restarts(Builder(regions, lexemes=lexemes).enter(tree, END))
     has_json = any(isinstance(node, formats.SchemaFormat) for node in nodes)
     blocked = options.blocked
     _refuse_blocked(nodes, blocked)

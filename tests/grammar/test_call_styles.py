@@ -11,7 +11,7 @@ from sluicegate.grammar import GrammarError, InvalidGrammar, Unsatisfiable, Unsu
 from sluicegate.plugins import Answer
 from sluicegate.plugins.parameter_styles import PARAMETER_STYLES
 from tests.gateway.test_tagged import _asked
-from tests.grammar.grammar_checks import accepts, byte_vocabulary, check_masks
+from tests.grammar.grammar_checks import accepts, byte_vocabulary, check_masks, reads
 
 WORD = {"type": "const_string", "value": "ab"}
 NUMBER = {"type": "json_schema", "json_schema": {"type": "integer"}}
@@ -384,3 +384,15 @@ def test_arguments_in_any_style_do_without_what_is_excluded(style: str) -> None:
         assert accepts(compiled, text) is expected
         assert (complaint(value, text) is None) is expected
     check_masks(compiled, 1, steps=6)
+
+
+@pytest.mark.parametrize("style", ["qwen_xml", "kimi_k3_xml"])
+def test_formats_of_arguments_are_compiled_with_the_tag_and_not_in_a_call(style: str) -> None:
+    """An automaton of thousands of states up to a literal takes longer than a call may."""
+    schema = {"type": "object", "properties": {"to": {"type": "string", "format": "email"}}, "required": ["to"]}
+    value = {"type": "json_schema", "json_schema": schema, "style": style}
+    compiled = compile_structural_tags({"format": value}, byte_vocabulary())
+    written = PARAMETER_STYLES[style]
+    begin = written.begins("to", written.text)[0]
+    assert reads(compiled, f"{begin}ada@example.org{written.closes}")
+    assert not reads(compiled, f"{begin}ada{written.closes}")
