@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import openai
 import pytest
 
 from benchmarks.tiny_token_guard import BAD, DOUBTFUL, save_tiny_token_guard
@@ -444,3 +446,88 @@ def test_a_gateway_judges_by_tokens_and_by_tenant(folder: Path) -> None:
         )
         refused = app.ask(model="guard")
         assert "judges tokens" in (refused.error or {})["message"]
+
+
+# --- what the openai client sees ------------------------------------------------------------------------------------
+
+SAID = f"They say there is {BAD} in the well now."
+FIXED = {"type": "object", "properties": {"ok": {"const": "A fine day"}, "said": {"const": SAID}}}
+STRICT: Any = {**FIXED, "required": ["ok", "said"], "additionalProperties": False}
+FORCED: dict[str, dict[str, Any]] = {
+    "text": {"extra_body": {"structured_outputs": {"choice": [SAID]}}},
+    "logprobs": {"extra_body": {"structured_outputs": {"choice": [SAID]}}, "logprobs": True, "top_logprobs": 2},
+    "schema": {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": STRICT}}},
+    "tools": {
+        "tools": [{"type": "function", "function": {"name": "send", "strict": True, "parameters": STRICT}}],
+        "tool_choice": "required",
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def guarded(folder: Path) -> Iterator[TestApp]:
+    """Run a gateway whose bundled model says what a request forces, before the guard."""
+    engine = {
+        "models": ["bundled", {"path": str(folder), "name": "guard"}],
+        "forward": "transformers",
+        "attention": "reference",
+    }
+    app = TestApp(
+        pipeline={
+            "moderate": ["token-guard"],
+            "generate": ["engine"],
+            "constrain": ["grammar"],
+            "assemble": ["chat-template"],
+        },
+        stages={"moderate": {"token-guard": {"model": "guard"}}, "generate": {"engine": engine}},
+    )
+    with app:
+        yield app
+
+
+def asked(app: TestApp, *, stream: bool, **fields: Any) -> list[dict[str, Any]]:
+    """Return every object that the real client read; the bytes of all of them name no score and no bad word."""
+    client = openai.OpenAI(base_url=f"{app.url}/v1", api_key="none", max_retries=0)
+    messages: Any = [{"role": "user", "content": "Say something."}]
+    extra = {**fields.pop("extra_body", {}), "sluicegate": {"explain": True}}
+    found = client.chat.completions.create(
+        model="bundled", messages=messages, stream=stream, extra_body=extra, **fields
+    )
+    read = [one.model_dump() for one in (found if stream else [found])]
+    assert "score" not in json.dumps(read)
+    assert BAD not in json.dumps(read)
+    return read
+
+
+@pytest.mark.parametrize("kind", FORCED)
+def test_the_client_reads_up_to_the_bad_word_and_then_in_plain_words_why(guarded: TestApp, kind: str) -> None:
+    chunks = [choice for chunk in asked(guarded, stream=True, **FORCED[kind]) for choice in chunk["choices"]]
+    deltas = [chunk["delta"] for chunk in chunks]
+    calls = [call["function"]["arguments"] for delta in deltas for call in delta["tool_calls"] or ()]
+    said = "".join(calls if kind == "tools" else [delta["content"] or "" for delta in deltas])
+    assert said.endswith("They say there is ")
+    assert [chunk["finish_reason"] for chunk in chunks if chunk["finish_reason"]] == ["content_filter"]
+    [refusal] = [delta["refusal"] for delta in deltas if delta["refusal"]]
+    assert refusal == "The answer was stopped by the safety check 'token-guard': what came next is not allowed here."
+    tops = [entry["top_logprobs"] for chunk in chunks for entry in ((chunk["logprobs"] or {}).get("content") or ())]
+    assert not any(tops)  # no judge has read the alternatives
+    assert bool(tops) == (kind == "logprobs")
+    [whole] = asked(guarded, stream=False, **FORCED[kind])
+    [choice] = whole["choices"]
+    assert (choice["finish_reason"], choice["message"]["refusal"]) == ("content_filter", refusal)
+
+
+def test_of_several_choices_only_the_bad_ones_are_stopped(guarded: TestApp) -> None:
+    """In a stream as in a whole answer, by what each choice says."""
+    forced = {"structured_outputs": {"regex": f"(A fine|A {BAD}|Any other) day it is"}}
+    wanted = {"n": 8, "temperature": 2.0, "seed": 5, "extra_body": forced}
+    [whole] = asked(guarded, stream=False, **wanted)
+    ends = {choice["index"]: choice["finish_reason"] for choice in whole["choices"]}
+    assert {*ends.values()} == {"stop", "content_filter"}
+    texts = dict.fromkeys(ends, "")
+    for chunk in asked(guarded, stream=True, **wanted):
+        for choice in chunk["choices"]:
+            texts[choice["index"]] += choice["delta"]["content"] or ""
+            assert choice["finish_reason"] in (None, ends[choice["index"]])
+    assert {text for at, text in texts.items() if ends[at] == "content_filter"} == {"A "}
+    assert all(text.endswith(" day it is") for at, text in texts.items() if ends[at] == "stop")
