@@ -84,6 +84,7 @@ def connect(url: str, tls: Tls, *, patience_s: float = 1.0, retries: int = 1) ->
         if scheme.endswith("+cluster"):
             return _cluster(library, rest, options | ({"ssl": True} if scheme.startswith("rediss") else {}))
         pool = _pools().SharedPool.from_url(url, **options | {"max_connections": SHARED_CONNECTIONS})
+        _pools().leave_replicas(pool)
         return library.Redis.from_pool(pool)
     except ValueError as error:
         raise ConfigurationError(f"Redis cannot be asked: {error}") from error
@@ -97,7 +98,9 @@ def connect_blocking(url: str, *, patience_s: float = 1.0, retries: int = 1) -> 
     scheme, _, rest = url.partition("://")
     make = {"sentinel": _sentinel, "cluster": _cluster}.get(scheme.partition("+")[2])
     if make is None:
-        return library.from_url(url, **options)
+        client = library.from_url(url, **options)
+        _pools().leave_replicas(client.connection_pool)
+        return client
     return make(library, rest, options | ({"ssl": True} if scheme.startswith("rediss") else {}))
 
 

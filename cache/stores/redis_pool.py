@@ -1,4 +1,5 @@
-"""Pools of connections to Redis whose callers wait for each other. Imports `redis`: for who needs one."""
+"""Pools of connections to Redis: those of an event loop, whose callers wait for each other, and connections that leave
+a server which is no longer the main one. Imports `redis`: for who needs one."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from typing import Any
 
 from redis.asyncio import ConnectionPool
 from redis.asyncio.sentinel import SentinelConnectionPool
+from redis.exceptions import ReadOnlyError
 
 
 class _ConnectionSlots:
@@ -39,6 +41,36 @@ class _ConnectionSlots:
 
 class SharedPool(_ConnectionSlots, ConnectionPool):
     """A pool of one server."""
+
+
+class _LeavesReplicas:
+    """A connection that is closed where the server takes no writes: it may have been the main one until now, and the
+    address lead to another by now. Connections of a Sentinel set do so by themselves, but those of one address would
+    stay with the old server for as long as it runs."""
+
+    async def read_response(self, *args: Any, **options: Any) -> Any:
+        try:
+            return await super().read_response(*args, **options)  # type: ignore[misc]
+        except ReadOnlyError:
+            await self.disconnect()  # type: ignore[attr-defined]
+            raise
+
+
+class _BlockingLeavesReplicas:
+    """As `_LeavesReplicas`, of a client on threads."""
+
+    def read_response(self, *args: Any, **options: Any) -> Any:
+        try:
+            return super().read_response(*args, **options)  # type: ignore[misc]
+        except ReadOnlyError:
+            self.disconnect()  # type: ignore[attr-defined]
+            raise
+
+
+def leave_replicas(pool: Any) -> None:
+    """Let the connections that `pool` will make leave a server that has become a replica."""
+    kind = _LeavesReplicas if isinstance(pool, ConnectionPool) else _BlockingLeavesReplicas
+    pool.connection_class = type("Connection", (kind, pool.connection_class), {})
 
 
 class SharedSentinelPool(_ConnectionSlots, SentinelConnectionPool):

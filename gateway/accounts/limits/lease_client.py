@@ -58,9 +58,11 @@ class LeaseClient(Presence):
         return reply
 
     async def _sent(self, limit: str, question: LeaseQuestion) -> Any:
-        """Send a question, and once more where the connection was closed, as by a server that was restarted. Raises
-        `TimeoutError`, also where those who ask before have all connections."""
-        lost = importlib.import_module("redis.exceptions").ConnectionError
+        """Send a question, and once more where the connection was closed, as by a server that was restarted, or where
+        the server has become a replica: the address may lead to another by now. Raises `TimeoutError`, also where those
+        who ask before have all connections."""
+        errors = importlib.import_module("redis.exceptions")
+        lost = (errors.ConnectionError, errors.ReadOnlyError)
         parts = (LEASE, 1, self._lease + limit, *question.arguments(self.name, self._alive))
         async with asyncio.timeout(PATIENCE_S):
             try:

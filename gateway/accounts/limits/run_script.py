@@ -115,8 +115,10 @@ class RedisRuns:
             await self._client.aclose()
 
     async def _asked(self, parts: tuple[Any, ...], read: Callable[[Any], T]) -> T:
-        """Send one question, and once more where the connection was closed, as by a server that was restarted."""
-        lost = importlib.import_module("redis.exceptions").ConnectionError
+        """Send one question, and once more where the connection was closed, as by a server that was restarted, or
+        where the server has become a replica."""
+        errors = importlib.import_module("redis.exceptions")
+        lost = (errors.ConnectionError, errors.ReadOnlyError)
         if self._client is None:
             self._client = connect(self._url, Tls(), retries=0)
         with answering(self._health):
