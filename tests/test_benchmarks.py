@@ -12,9 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from benchmarks import common
+from benchmarks import common, hostile
+from sluicegate.grammar import LazyGrammar, compile_regex
 
 ROOT = Path(__file__).resolve().parent.parent
 NO_BENCHMARKS = {
@@ -194,6 +196,19 @@ def test_limits_make_programs_short() -> None:
     assert {row["length"] for row in ran("holdback_proof", "--limit", "2")["sizes"]} == {2}
     assert len(ran("hostile", "--limit", "2")["cases"]) == 2
     assert ran("provenance", "--limit", "2")["delegated_passed"][1] == 2
+
+
+def test_the_peak_of_a_hostile_case_is_its_own() -> None:
+    """Not the highest of those before it."""
+
+    def large() -> LazyGrammar:
+        taken = np.ones(100 * 2**20, np.uint8)
+        return compile_regex("a" * int(taken[0]), hostile.BYTES)
+
+    before, after = hostile.measured(large), hostile.measured(lambda: compile_regex("a", hostile.BYTES))
+    assert before["peak_mb"] >= 100
+    assert after["peak_mb"] < 100
+    assert (before["outcome"], after["outcome"]) == ("whole", "whole")
 
 
 def test_programs_read_the_data_that_are_named(tmp_path: Path) -> None:
