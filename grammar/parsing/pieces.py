@@ -31,7 +31,7 @@ MOST_PIECES = 8_000
 _MOST_OF_LEXEME = 300_000
 """Most nodes that one lexeme may visit from places inside tokens. Grammars that exceed it also have words that may be
 split anywhere."""
-_MOST_FIRST_NODES = 260_000
+_MOST_FIRST_NODES = 90_000
 """Most nodes of a first try; the others of more follow words that may be cut anywhere."""
 _NODES_A_RUN = 100_000
 """Nodes after which a compiled loop pauses for a check of the clock: some milliseconds."""

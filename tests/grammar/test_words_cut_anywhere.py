@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 import string
 
 import pytest
@@ -64,6 +65,18 @@ def test_natural_grammars_are_followed_to_the_end(name: str, many_words: Vocabul
         assert byte in allowed(matcher, many_words)
         matcher.accept(byte)
     assert many_words.eos_token_ids[0] in allowed(matcher, many_words)
+
+
+def test_single_characters_of_all_languages_are_followed_by_a_walk_before_much_else_was_tried() -> None:
+    """Both ways together are more work than a call may take."""
+    pick = random.Random(1)
+    first = (0x61, 0x391, 0x410, 0x5D0, 0x628, 0x905, 0x4E00, 0xAC00)
+    letters = [*(chr(code) for begin in first for code in range(begin, begin + 24)), *" .,;!?-\u3002"]
+    texts = {"".join(pick.choices(letters, k=pick.randrange(2, 7))) for _ in range(100_000)}
+    words = [*WORDS[:256], *sorted(text.encode() for text in texts), b""]
+    vocabulary = Vocabulary.from_bytes(words, eos_token_ids=[len(words) - 1])
+    matcher = compile_lark(r"start: (/\w/ | /\s/ | /[^\w\s]/)*", vocabulary).matcher()
+    assert allowed(matcher, vocabulary) >= set(range(256, len(words)))
 
 
 @pytest.mark.parametrize("grammar", [CLASSES, LISP, MARKDOWN])
