@@ -82,6 +82,22 @@ def database_frozen(deployment: FullDeployment) -> None:
     deployment.database.thaw()
 
 
+def database_connections_cut(deployment: FullDeployment) -> None:
+    """Cut all connections in the middle of whatever they do, as an operator or a proxy does, forty times."""
+    cut = "select pg_terminate_backend(pid) from pg_stat_activity where usename is not null and pid <> pg_backend_pid()"
+    for _ in range(40):
+        deployment.database.ask(cut)
+        time.sleep(0.1)
+
+
+def database_restarted(deployment: FullDeployment) -> None:
+    """Stop and start the server thrice, as an upgrade does."""
+    for _ in range(3):
+        deployment.database.stop()
+        deployment.database.start_again()
+        time.sleep(0.5)
+
+
 def database_disk_full(deployment: FullDeployment) -> None:
     """Fill the database's disk. A server that cannot write its log ends; somebody starts it again."""
     deployment.database_disk.fill()
@@ -144,6 +160,8 @@ FAULTS = {
     "the disk of the shared folder is full": Fault(folder_full, fills_disks=True),
     "PostgreSQL is killed for 3 s": Fault(database_killed),
     "PostgreSQL stands still for 5 s": Fault(database_frozen),
+    "all connections to PostgreSQL are cut, forty times": Fault(database_connections_cut),
+    "PostgreSQL restarts, thrice": Fault(database_restarted),
     "the disk of PostgreSQL is full": Fault(database_disk_full, fills_disks=True),
     "Redis stands still for 5 s": Fault(redis_frozen),
     "Redis is full": Fault(redis_full),
