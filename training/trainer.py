@@ -67,16 +67,18 @@ class Trainer:
                 self._log({"loss": _finite(loss)})
                 logged = now
             if now > saved + 60 * self.options.save_every:
+                _finite(loss)
                 self._save()
                 saved = now
             if self.options.check_every and now >= checked + 60 * self.options.check_every:
                 self._check(float(loss))
                 checked = now
+        last = _finite(loss)
         if self._stopped:
             self._save()
             return
         if self.options.check_every:
-            self._check(_finite(loss))
+            self._check(last)
         else:
             self._save()
         if self.rank == 0:

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from sluicegate.grammar import is_compiled
 from sluicegate.plugins import ConfigurationError, GrammarError, TokenRejected
 
 WIDTH = 16
@@ -130,4 +131,7 @@ def _table(steps: list[dict[str, Any]], refused: str) -> str:
         counts = f"{step['readings']:8} {step['allowed']:8} {step['mask_us']:9.1f} {step['accept_us']:9.1f}"
         lines.append(f"{json.dumps(step['token'])[:WIDTH]:{WIDTH}} {counts} {step['made']:6}  {parts}")
     whole = sum(step["mask_us"] + step["accept_us"] for step in steps)
-    return "\n".join([*lines, f"{len(steps)} tokens, {whole:.0f} us in all", *([refused] if refused else [])])
+    lines.append(f"{len(steps)} tokens, {whole:.0f} us in all")
+    if is_compiled():
+        lines.append("the grammar runs compiled: what its compiled modules take is part of what calls them")
+    return "\n".join([*lines, *([refused] if refused else [])])

@@ -133,6 +133,7 @@ def test_budgets_are_shown_against_what_was_spent(app: TestApp, browser: Browser
     assert spent > 0
     name = json.dumps(f"This month, team {MARKUP}")
     meter = f"[...document.querySelectorAll('[role=meter]')].find(m => m.ariaLabel === {name})"
+    browser.until(meter)
     assert browser.js(f"Math.abs(Number({meter}.ariaValueNow) - {spent}) < 1e-9 && {meter}.ariaValueMax === '1000'")
     is_harmless(browser)
 

@@ -9,6 +9,7 @@ import pytest
 
 from sluicegate import __version__
 from sluicegate.gateway.testing import TestApp
+from sluicegate.grammar import is_compiled
 from tests.gateway.conftest import RunningGateway
 from tests.gateway.test_messages import ASKED, SCHEMA, TOOLS
 from tests.waiting import until
@@ -93,7 +94,10 @@ def test_probes_of_other_servers_are_answered(gateway: RunningGateway) -> None:
     for method, path in (("GET", "/health"), ("GET", "/ping"), ("POST", "/ping")):
         answer = httpx.request(method, gateway.url + path)
         assert (answer.status_code, answer.text) == (200, "")
-    assert httpx.get(gateway.url + "/version").json() == {"version": __version__, "grammar": "python"}
+    assert httpx.get(gateway.url + "/version").json() == {
+        "version": __version__,
+        "grammar": "compiled" if is_compiled() else "python",
+    }
 
 
 def test_load_counts_requests_that_have_begun_and_not_ended() -> None:

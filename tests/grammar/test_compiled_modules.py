@@ -103,6 +103,24 @@ def test_no_property_stands_below_an_attribute() -> None:
     assert not hidden_properties((ROOT / path).read_text("utf-8") for path in LISTED)
 
 
+def test_no_class_that_stays_interpreted_derives_from_a_compiled_one() -> None:
+    """It could not be made at all, and only a compiled grammar would show that."""
+    compiled = {node.name for path in LISTED for node in _classes(ROOT / path)}
+    others = {path for path in (ROOT / "grammar").rglob("*.py") if str(path.relative_to(ROOT)) not in LISTED}
+    wrong = [
+        f"{path.relative_to(ROOT)}: {node.name}({_name(base)})"
+        for path in sorted(others)
+        for node in _classes(path)
+        for base in node.bases
+        if _name(base) in compiled - {node.name for node in _classes(path)}
+    ]
+    assert not wrong, "list these modules as well"
+
+
+def _classes(path: Path) -> list[ast.ClassDef]:
+    return [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.ClassDef)]
+
+
 def test_the_list_is_sorted_and_names_each_module_once() -> None:
     assert sorted(set(LISTED)) == LISTED
 

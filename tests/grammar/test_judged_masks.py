@@ -87,6 +87,9 @@ def test_masks_of_a_sample_are_those_of_the_baseline() -> None:
     known = json.loads(BASELINE.read_text("utf-8"))
     judge = Judge(Levels(vocabulary), encode, known["places"])
     sample = numbered(DATA)[:SAMPLE]
-    found = {k: (record["id"], judge.schema(record, tried=number < 3)) for number, (k, record) in enumerate(sample)}
+    found = {
+        k: (record["id"], judge.schema(record, tried=number < 3 and not is_compiled()))
+        for number, (k, record) in enumerate(sample)
+    }
     assert not [told for _, verdict in found.values() for told in verdict.wrong]
     assert compared(found, known) == []
