@@ -98,9 +98,7 @@ def _qwen_xml(fields: Fields, at: str) -> Format:
 
 def _any_text(fields: Fields, at: str) -> AnyTextFormat:
     if "max_tokens" in fields:
-        raise UnsupportedGrammar(
-            "max_tokens is not supported: masks count characters; use max_chars", pointer=f"{at}/max_tokens"
-        )
+        raise UnsupportedGrammar("max_tokens is not supported here; use max_chars", pointer=f"{at}/max_tokens")
     return AnyTextFormat(_literals(fields, "excludes", at), _count(fields, "max_chars", at, MOST_TEXT))
 
 
