@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from sluicegate.grammar import is_compiled
+
 DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 """Folder of the data sets, next to a checkout; `--data` names another one."""
 
@@ -165,11 +167,11 @@ def _lines(path: Path, fields: Sequence[str]) -> Iterator[Any]:
 
 
 def machine() -> str:
-    """Return one line: processor, cores and the load while measuring."""
+    """Return one line: processor, cores and the load while measuring, and in which form the grammar runs."""
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
-    return (
-        f"{platform.machine()} {_processor()}, {os.cpu_count()} cores, load {load}, Python {platform.python_version()}"
-    )
+    form = "compiled" if is_compiled() else "in Python (`make compiled` compiles it)"
+    processor = f"{platform.machine()} {_processor()}, {os.cpu_count()} cores, load {load}"
+    return f"{processor}, Python {platform.python_version()}, grammar {form}"
 
 
 def _processor() -> str:
