@@ -7,6 +7,7 @@ redis+cluster://[user[:password]@]host:port,...          rediss+sentinel, rediss
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 from dataclasses import dataclass
 from typing import Any
@@ -57,6 +58,19 @@ class Tls:
             "ssl_check_hostname": self.check_hostname,
             "ssl_cert_reqs": "required",
         }
+
+
+async def evaluate(client: Any, parts: tuple[Any, ...], patience_s: float) -> Any:
+    """Run a script, and once more where the connection was closed, as by a server that was restarted, or where the
+    server has become a replica: the address may lead to another by now. `parts` are those of EVAL. Raises what the
+    library raises, and `TimeoutError` after `patience_s` seconds, also where those who ask before have all
+    connections."""
+    errors = importlib.import_module("redis.exceptions")
+    async with asyncio.timeout(patience_s):
+        try:
+            return await client.eval(*parts)
+        except (errors.ConnectionError, errors.ReadOnlyError):
+            return await client.eval(*parts)
 
 
 def why_of(error: BaseException) -> str:

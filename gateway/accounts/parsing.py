@@ -53,6 +53,14 @@ def read_key(name: str, data: object) -> KeyRecord:
     return KeyRecord(**fields)
 
 
+def known_key(name: str, data: object) -> KeyRecord | None:
+    """Return the record kept under `name`; None for no row, and for one that is no key."""
+    try:
+        return None if data is None else read_key(name, data)
+    except ImplausibleRow:
+        return None
+
+
 def parse_rows(
     rows: Iterable[tuple[object, object]], read: Callable[[str, object], T]
 ) -> tuple[dict[str, T], frozenset[str]]:

@@ -29,6 +29,7 @@ from sluicegate.gateway.accounts.stores.sqlite import SqliteAccountStore
 from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import Generation, Job, Piece, Usage
 from tests.altered import altered
+from tests.cache.redis_proxy import RedisProxy
 from tests.cache.redis_server import RedisServer, needs_redis
 from tests.waiting import until
 
@@ -541,7 +542,7 @@ def held(redis: RedisServer, what: str) -> int:
 
 @needs_redis
 def test_a_redis_that_answers_too_late_is_settled_when_it_is_quick_again(redis: RedisServer, tmp_path: Path) -> None:
-    with Proxy(redis.port) as proxy, app({"url": f"redis://127.0.0.1:{proxy.port}/0"}) as gateway:
+    with RedisProxy(redis.port) as proxy, app({"url": f"redis://127.0.0.1:{proxy.port}/0"}) as gateway:
         secret = new_key(gateway, "a", concurrency=4, requests_per_minute=100)
         proxy.delay_s = 2.5
         assert {*ask_together(gateway, secret, 4)} == {503}
@@ -553,7 +554,7 @@ def test_a_redis_that_answers_too_late_is_settled_when_it_is_quick_again(redis: 
 
 @needs_redis
 def test_a_connection_lost_after_the_script_ran_takes_nothing_twice(redis: RedisServer) -> None:
-    with Proxy(redis.port) as proxy, app({"url": f"redis://127.0.0.1:{proxy.port}/0"}) as gateway:
+    with RedisProxy(redis.port) as proxy, app({"url": f"redis://127.0.0.1:{proxy.port}/0"}) as gateway:
         secret = new_key(gateway, "a", concurrency=4, requests_per_minute=60)
         for _ in range(6):
             proxy.cut_replies = 2
@@ -582,7 +583,7 @@ def test_usage_without_a_journal_counts_once_whatever_redis_does(redis: RedisSer
 
 @needs_redis
 def test_a_lost_reply_of_a_flush_counts_once(redis: RedisServer) -> None:
-    with Proxy(redis.port) as proxy, app({"url": f"redis://127.0.0.1:{proxy.port}/0"}) as gateway:
+    with RedisProxy(redis.port) as proxy, app({"url": f"redis://127.0.0.1:{proxy.port}/0"}) as gateway:
         secret = new_key(gateway, "a")
         for _ in range(5):
             proxy.cut_replies = 3
@@ -689,57 +690,3 @@ def test_two_gateways_hold_one_limit_and_one_revocation_through_pauses_and_a_kil
         gone = two.client.delete("/admin/keys/a", headers=bearer("root-secret"))
         assert gone.status_code == 200
         until(lambda: {ask(one, secret).status_code, ask(two, secret).status_code} == {401}, 30)
-
-
-class Proxy:
-    """Between a gateway and Redis: replies come late, or the connection is cut after the server did its work."""
-
-    def __init__(self, port: int) -> None:
-        self._server_port = port
-        self.delay_s = 0.0
-        self.cut_replies = 0
-
-    def __enter__(self) -> Proxy:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-        made = asyncio.run_coroutine_threadsafe(asyncio.start_server(self._serve, "127.0.0.1", 0), self._loop)
-        self._server = made.result(10)
-        self.port = int(self._server.sockets[0].getsockname()[1])
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(10)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-        self._loop.close()
-
-    async def _stop(self) -> None:
-        self._server.close()
-        running = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, to_server = await asyncio.open_connection("127.0.0.1", self._server_port)
-        asked = asyncio.create_task(_copy(reader, to_server))
-        try:
-            while data := await there.read(1 << 16):
-                await asyncio.sleep(self.delay_s)
-                if self.cut_replies > 0 and data.startswith((b"*6", b":")):  # answers of scripts
-                    self.cut_replies -= 1
-                    break
-                writer.write(data)
-                await writer.drain()
-        except OSError:
-            pass
-        finally:
-            asked.cancel()
-            for one in (writer, to_server):
-                one.close()
-
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while data := await reader.read(1 << 16):
-        writer.write(data)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import time
 from typing import Any
 
-from sluicegate.cache.stores.redis_client import Tls, connect, why_of
+from sluicegate.cache.stores.redis_client import Tls, connect, evaluate, why_of
 from sluicegate.gateway.accounts.health import Health
 from sluicegate.gateway.accounts.limits.lease_script import ALIVE_S, LEASE, LeaseQuestion, LeaseReply, read_reply
 from sluicegate.gateway.accounts.limits.presence import PATIENCE_S, Presence
@@ -58,17 +57,8 @@ class LeaseClient(Presence):
         return reply
 
     async def _sent(self, limit: str, question: LeaseQuestion) -> Any:
-        """Send a question, and once more where the connection was closed, as by a server that was restarted, or where
-        the server has become a replica: the address may lead to another by now. Raises `TimeoutError`, also where those
-        who ask before have all connections."""
-        errors = importlib.import_module("redis.exceptions")
-        lost = (errors.ConnectionError, errors.ReadOnlyError)
         parts = (LEASE, 1, self._lease + limit, *question.arguments(self.name, self._alive))
-        async with asyncio.timeout(PATIENCE_S):
-            try:
-                return await self.client.eval(*parts)
-            except lost:
-                return await self.client.eval(*parts)
+        return await evaluate(self.client, parts, PATIENCE_S)
 
     async def close(self) -> None:
         """Give up all seats; a store that does not answer finds out by itself."""

@@ -9,12 +9,10 @@ What is there and cannot be read is not believed: the run is refused until it is
 
 from __future__ import annotations
 
-import asyncio
-import importlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from sluicegate.cache.stores.redis_client import Tls, connect
+from sluicegate.cache.stores.redis_client import Tls, connect, evaluate
 from sluicegate.gateway.accounts.health import Health
 from sluicegate.gateway.accounts.limits.presence import PATIENCE_S
 from sluicegate.gateway.accounts.limits.run_store import (
@@ -115,18 +113,10 @@ class RedisRuns:
             await self._client.aclose()
 
     async def _asked(self, parts: tuple[Any, ...], read: Callable[[Any], T]) -> T:
-        """Send one question, and once more where the connection was closed, as by a server that was restarted, or
-        where the server has become a replica."""
-        errors = importlib.import_module("redis.exceptions")
-        lost = (errors.ConnectionError, errors.ReadOnlyError)
         if self._client is None:
             self._client = connect(self._url, Tls(), retries=0)
         with answering(self._health):
-            async with asyncio.timeout(PATIENCE_S):
-                try:
-                    return read(await self._client.eval(*parts))
-                except lost:
-                    return read(await self._client.eval(*parts))
+            return read(await evaluate(self._client, parts, PATIENCE_S))
 
     def _key(self, share: RunShare) -> str:
         return f"{self._prefix}:run:{share.owner}:{share.run}"

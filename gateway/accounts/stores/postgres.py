@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from sluicegate.gateway.accounts.bounds import MAX_SUM
 from sluicegate.gateway.accounts.parsing import (
-    ImplausibleRow,
+    known_key,
     parse_rows,
     read_count,
     read_key,
@@ -76,7 +76,8 @@ class PostgresAccountStore:
         with self._database.transaction() as db:
             db.execute("select pg_advisory_xact_lock(hashtextextended(%s, 4))", (key_id,))  # a new key has no row yet
             query = "select record from sluicegate.keys where id = %s for update"
-            record = change(_before(key_id, db.execute(query, (key_id,)).fetchone()))
+            row = db.execute(query, (key_id,)).fetchone()
+            record = change(known_key(key_id, row and row[0]))
             db.execute(
                 "insert into sluicegate.keys values (%s, %s) on conflict (id) do update set record = excluded.record",
                 (key_id, encode_key(record).decode()),
@@ -155,10 +156,3 @@ def _named(item: tuple[UsageKey, UsageSum]) -> tuple[str, ...]:
 
 def _row(key: UsageKey, usage: UsageSum) -> tuple[object, ...]:
     return (*key, *dataclasses.astuple(usage))
-
-
-def _before(key_id: str, row: tuple[object, ...] | None) -> KeyRecord | None:
-    try:
-        return None if row is None else read_key(key_id, row[0])
-    except ImplausibleRow:
-        return None

@@ -20,6 +20,7 @@ import orjson
 from sluicegate.cache.stores.redis_client import connect_blocking, why_of
 from sluicegate.gateway.accounts.parsing import (
     ImplausibleRow,
+    known_key,
     parse_rows,
     read_count,
     read_key,
@@ -144,7 +145,7 @@ class RedisAccountStore:
     def edit_key(self, key_id: str, change: ChangeKey) -> KeyRecord:
         while True:  # each turn beyond the first follows a change that somebody else made
             before = self._row("keys", key_id)
-            record = change(_before(key_id, before))
+            record = change(known_key(key_id, before or None))
             if self._put("keys", key_id, encode_key(record), before):
                 return record
 
@@ -198,13 +199,6 @@ def _text(value: object) -> str:
 
 def _field(key: UsageKey, name: str) -> bytes:
     return orjson.dumps([key.key_id, key.team, key.feature, key.model, name])
-
-
-def _before(key_id: str, row: bytes) -> KeyRecord | None:
-    try:
-        return read_key(key_id, row) if row else None
-    except ImplausibleRow:
-        return None
 
 
 def _read(day: str, counts: Mapping[bytes, bytes], found: UsageTable) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 
 from sluicegate.gateway.accounts.bounds import MAX_SUM
 from sluicegate.gateway.accounts.parsing import (
-    ImplausibleRow,
+    known_key,
     parse_rows,
     read_count,
     read_key,
@@ -132,7 +132,7 @@ class SqliteAccountStore:
     def edit_key(self, key_id: str, change: ChangeKey) -> KeyRecord:
         with self._transaction() as db:
             row = db.execute("SELECT record FROM keys WHERE id = ?", (key_id,)).fetchone()
-            record = change(_before(key_id, row))
+            record = change(known_key(key_id, row and row[0]))
             db.execute("INSERT OR REPLACE INTO keys VALUES (?, ?)", (key_id, encode_key(record).decode()))
             db.execute("UPDATE changes SET count = count + 1")
         return record
@@ -234,10 +234,3 @@ class SqliteAccountStore:
 
 def _row(key: UsageKey, usage: UsageSum) -> tuple[object, ...]:
     return (*key, *dataclasses.astuple(usage))
-
-
-def _before(key_id: str, row: tuple[object] | None) -> KeyRecord | None:
-    try:
-        return None if row is None else read_key(key_id, row[0])
-    except ImplausibleRow:
-        return None

@@ -11,7 +11,7 @@ import pytest
 from sluicegate.cache.stores.redis_client import Tls, connect
 from sluicegate.gateway.accounts.changes import revoke
 from sluicegate.plugins import BooksUnavailable
-from tests.cache.moved_address import MovedAddress, moved_address
+from tests.cache.redis_proxy import RedisProxy
 from tests.cache.redis_server import RedisServer, needs_redis
 from tests.gateway.accounts.test_sharing import asked, key, opened, settle
 
@@ -35,19 +35,19 @@ def servers(tmp_path: Path) -> Iterator[tuple[RedisServer, RedisServer]]:
 
 
 @pytest.fixture
-def address(servers: tuple[RedisServer, RedisServer]) -> Iterator[MovedAddress]:
-    with moved_address(servers[0].port) as found:
+def address(servers: tuple[RedisServer, RedisServer]) -> Iterator[RedisProxy]:
+    with RedisProxy(servers[0].port) as found:
         found_url = RedisServer(servers[0].folder, port=found.port)
         assert found_url.ask("PING") == b"+PONG\r\n"
         yield found
 
 
-def promote(servers: tuple[RedisServer, RedisServer], address: MovedAddress) -> None:
+def promote(servers: tuple[RedisServer, RedisServer], address: RedisProxy) -> None:
     main, replica = servers
     main.wait_until_replicated()
     replica.ask("REPLICAOF", "NO", "ONE")
     main.ask("REPLICAOF", "127.0.0.1", str(replica.port))
-    address.target = replica.port
+    address.server_port = replica.port
 
 
 async def succeeded(work: Callable[[], Awaitable[object]]) -> None:
@@ -63,7 +63,7 @@ async def succeeded(work: Callable[[], Awaitable[object]]) -> None:
 
 
 async def test_limits_usage_and_keys_go_on_at_the_new_main_server(
-    servers: tuple[RedisServer, RedisServer], address: MovedAddress
+    servers: tuple[RedisServer, RedisServer], address: RedisProxy
 ) -> None:
     """No request is refused: a question that the old server takes no more is asked of the new one."""
     accounts = await opened(address)  # type: ignore[arg-type]
@@ -85,7 +85,7 @@ async def test_limits_usage_and_keys_go_on_at_the_new_main_server(
 
 
 async def test_a_client_of_a_cache_writes_to_the_new_main_server(
-    servers: tuple[RedisServer, RedisServer], address: MovedAddress
+    servers: tuple[RedisServer, RedisServer], address: RedisProxy
 ) -> None:
     from redis.exceptions import ReadOnlyError
 
