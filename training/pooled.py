@@ -63,8 +63,8 @@ class PooledTrainer(Trainer):
         self._mean = state["mean"]
 
     @torch.no_grad()
-    def _save(self) -> None:
-        super()._save()
+    def _save(self, loss: Tensor) -> None:
+        super()._save(loss)
         held = [p.detach().clone() for p in self.model.parameters()]
         torch._foreach_copy_(list(self.model.parameters()), self._mean)
         folder = self.options.work / "mean"

@@ -67,20 +67,18 @@ class Trainer:
                 self._log({"loss": _finite(loss)})
                 logged = now
             if now > saved + 60 * self.options.save_every:
-                _finite(loss)
-                self._save()
+                self._save(loss)
                 saved = now
             if self.options.check_every and now >= checked + 60 * self.options.check_every:
-                self._check(float(loss))
+                self._check(loss)
                 checked = now
-        last = _finite(loss)
         if self._stopped:
-            self._save()
+            self._save(loss)
             return
         if self.options.check_every:
-            self._check(last)
+            self._check(loss)
         else:
-            self._save()
+            self._save(loss)
         if self.rank == 0:
             self._finish()
 
@@ -154,8 +152,10 @@ class Trainer:
         """Return additional numbers for the log and the summary."""
         return {}
 
-    def _check(self, loss: float) -> None:
-        """Take a quick score on held-out documents; write a resumable checkpoint and the current weights in `--out`."""
+    def _check(self, loss: Tensor) -> None:
+        """Take a quick score on held-out documents; write a resumable checkpoint and the current weights in `--out`.
+        Raises as `_save`."""
+        number = _finite(loss)
         if self.rank:
             return
         from training.evaluate import quick_score  # needs more of the product than training does
@@ -164,15 +164,17 @@ class Trainer:
         entry = {
             "tokens": self.progress.tokens,
             "minutes": round(self.progress.seconds / 60, 2),
-            "loss": round(loss, 4),
+            "loss": round(number, 4),
             **score,
         }
         self.progress.history.append(entry)
         self._log(score)
-        self._save()
+        self._save(loss)
 
-    def _save(self) -> None:
-        """Write the resumable state, and the weights in `--out`; SIGTERM ends a run with it."""
+    def _save(self, loss: Tensor) -> None:
+        """Write the resumable state, and the weights in `--out`; SIGTERM ends a run with it. Raises
+        `FloatingPointError` where `loss`, that of the last step, is no number."""
+        _finite(loss)
         if self.rank:
             return
         target = self.options.work / "checkpoint.pt"
@@ -223,7 +225,7 @@ class Trainer:
 
 
 def _finite(loss: Tensor) -> float:
-    """Return the loss as a number. Raises `FloatingPointError`, before anything is saved, where it is none."""
+    """Return the loss as a number. Raises `FloatingPointError` where it is none."""
     number = float(loss)
     if not math.isfinite(number):
         raise FloatingPointError(f"the loss is {number}: begin again from the last state, at a lower rate")
