@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence as Seq
-from functools import partial
 from itertools import accumulate
 
 import torch
@@ -154,7 +153,7 @@ class EngineCore:
         self.requests.expire()
         for waiting in self._background.take():
             if waiting.sequence.state is not SequenceState.ENDED:
-                self.requests.guarded(waiting.sequence, partial(self._go_on, waiting))
+                self.requests.guarded(waiting.sequence, self._go_on, waiting)
         if self._chunker is not None:
             self.scheduler.prompt_tokens = self._chunker.prompt_tokens
         launched = self._ahead.take()
@@ -359,7 +358,7 @@ class EngineCore:
                 search.take(draw.sequence, scores[index], raw[index])
         for owner in dict.fromkeys(draw.sequence.owner for draw in draws):
             if (search := searches.of(owner)) is not None and search.is_ready:
-                self.requests.guarded(search.slots[0], partial(self._branch, search))
+                self.requests.guarded(search.slots[0], self._branch, search)
         others = [at for at, row in enumerate(rows) if not row.sequence.is_beam]
         kept = [place for at in others for place in range(places[at], places[at + 1])]
         return [rows[at] for at in others], logits[kept]

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
-from functools import partial
+from typing import Any
 
 from sluicegate.engine.batching.runner import ModelRunner
 from sluicegate.engine.batching.scheduler import Scheduler
@@ -111,7 +111,7 @@ class Requests:
             return
         self._followers[sequences[0]] = sequences[1:]
         for sequence in sequences:
-            self.guarded(sequence, partial(self._open, sequence))
+            self.guarded(sequence, self._open, sequence)
         if sequences[0].state is SequenceState.NEW:
             self._scheduler.add(sequences[0])
 
@@ -243,10 +243,7 @@ class Requests:
     def take_scores(self, scored: Iterable[TokenScores]) -> None:
         """Record the probes' scores of a step. A sequence that raises fails its request alone."""
         for sequence, start, scores in scored:
-            try:
-                self._take_scores(sequence, start, scores)
-            except Exception as error:
-                self.fail(sequence.owner, as_failure(error, "advancing the sequence"))
+            self.guarded(sequence, self._take_scores, sequence, start, scores)
 
     def _take_scores(self, sequence: Sequence, start: int, scores: Seq[dict[str, float]]) -> None:
         """Record the scores of computed tokens from `start` on; deliver the pieces that waited for them."""
@@ -300,10 +297,10 @@ class Requests:
         self._deadlines.remove(generation)
         self.searches.forget(generation)
 
-    def guarded(self, sequence: Sequence, act: Callable[[], None]) -> None:
-        """Call `act`; if it raises, fail the sequence's request."""
+    def guarded(self, sequence: Sequence, act: Callable[..., None], *arguments: Any) -> None:
+        """Call `act(*arguments)`; if it raises, fail the sequence's request."""
         try:
-            act()
+            act(*arguments)
         except Exception as error:
             self.fail(sequence.owner, as_failure(error, "advancing the sequence"))
 
