@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +13,7 @@ IN_PLACE = LIST.with_name("compiled_in_place.json")
 """Written where modules were compiled beside sources that may be edited: size and time of change of each source."""
 
 
+@cache
 def is_compiled() -> bool:
     """Return whether the listed modules are machine code here. A wheel has all of them or none: the first tells."""
     first = names()[0]

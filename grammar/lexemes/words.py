@@ -30,6 +30,7 @@ class SortedWords:
 
 
 def arrays_of(words: list[bytes]) -> SortedWords:
+    """Return sorted `words` with bytes of their own."""
     sizes = np.array([len(word) for word in words], np.int64)
     ends = np.cumsum(sizes)
     return SortedWords(np.frombuffer(b"".join(words) or b"\0", np.uint8).copy(), ends - sizes, ends)

@@ -86,7 +86,7 @@ class Reading:
 
     @property
     def counts(self) -> bool:
-        """Return whether tokens are counted in which it is read."""
+        """Return whether the tokens that its text takes are counted."""
         return False
 
     @abstractmethod

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from sluicegate.grammar import compiled
+
 ROOT = Path(__file__).resolve().parents[2]
-LIST = ROOT / "grammar" / "compiled_modules.txt"
-LISTED = LIST.read_text("utf-8").splitlines()
+LISTED = compiled.names()
 _INTERPRETED = {"cached_property", "kernel", "njit"}
 """A `cached_property` would compute anew each time; numba reads the byte code of its loops, which is gone."""
 
@@ -105,14 +106,14 @@ def test_no_property_stands_below_an_attribute() -> None:
 
 def test_no_class_that_stays_interpreted_derives_from_a_compiled_one() -> None:
     """It could not be made at all, and only a compiled grammar would show that."""
-    compiled = {node.name for path in LISTED for node in _classes(ROOT / path)}
+    machine_code = {node.name for path in LISTED for node in _classes(ROOT / path)}
     others = {path for path in (ROOT / "grammar").rglob("*.py") if str(path.relative_to(ROOT)) not in LISTED}
     wrong = [
         f"{path.relative_to(ROOT)}: {node.name}({_name(base)})"
         for path in sorted(others)
         for node in _classes(path)
         for base in node.bases
-        if _name(base) in compiled - {node.name for node in _classes(path)}
+        if _name(base) in machine_code - {node.name for node in _classes(path)}
     ]
     assert not wrong, "list these modules as well"
 
