@@ -20,8 +20,10 @@ SWITCH = "SLUICEGATE_COMPILE"
 LIST = Path("grammar", "compiled_modules.txt")
 COMPILER = "mypy>=2.4,<2.5"
 """Brings mypyc along. Held to the minor release that the modules were tried with: another may compile otherwise."""
+TYPES = "numpy>=2.0"
+"""What the modules name types of, wherever the wheel is made: mypyc refuses names that it cannot look up."""
 LENIENT = ("--config-file=", "--python-version=3.11", "--ignore-missing-imports", "--follow-imports=silent")
-"""`make check` is strict with the sources, beside all that they import; here nothing but their own types is at hand."""
+"""`make check` is strict with the sources, beside all that they import; here they have their own types and `TYPES`."""
 TREE = Path("build", "compiled")
 """Holds the packages under the names that they are imported by: in a checkout their folders lie at the top."""
 
@@ -34,7 +36,7 @@ def main() -> None:
             "there `make compiled` makes them"
         )
     builds = compiles and bool({"bdist_wheel", "build_ext"} & set(sys.argv))
-    setup(ext_modules=extensions() if builds else [], setup_requires=[COMPILER] if compiles else [])
+    setup(ext_modules=extensions() if builds else [], setup_requires=[COMPILER, TYPES] if compiles else [])
 
 
 def is_wanted() -> bool:
