@@ -1,15 +1,19 @@
-"""Search random grammars and schemas for calls of a matcher that take more than 50 ms of CPU time.
+"""Search grammars and schemas for calls of a matcher that take more than 50 ms of CPU time.
 
     python -m benchmarks.bounded [--data RANKS] [--seconds S] [--limit N] [--only KINDS] [--seed N] [--most-ms MS]
-        [--json]
+        [--schemas FILE] [--grammars FOLDER] [--json]
 
 RANKS: a tiktoken rank file or the folder of a `transformers` tokenizer. Grammars in Lark and in GBNF, structural tags
-and JSON schemas are drawn (`benchmarks.random_schemas`, half of them with members in any order); each that compiles is
-followed by random tokens of its masks, N of them at most, until the seconds are over. Every `fill_mask`, `accept`,
-`rollback`, `forced_tokens` and `shortest_completion` is timed (CPU time of this thread, without collections of
-garbage); those above `--most-ms` are listed, with the grammar made smaller by leaving out lines, alternatives and
-properties for as long as a call stays as slow, 15 s at most. A call that ends with a typed error in time is no finding;
-how many did is counted.
+and JSON schemas (half of them with members in any order) are drawn, many of shapes that are known to be dear
+(`benchmarks.random_grammars`, `benchmarks.random_schemas`), or made of real ones by changing parts
+(`benchmarks.changed_grammars`): of the grammars of `benchmarks.grammar_samples`, of those in the files of FOLDER, and
+of the schemas in FILE, lines of JSON with a `schema`, perhaps `tests` with `data`. Each that compiles is followed by
+tokens of its masks, random ones or those of a text of the real grammar, up to 160; N grammars at most, until the
+seconds are over. Every `fill_mask`, `accept`, `rollback`, `forced_tokens` and `shortest_completion` is timed (CPU time
+of this thread, without collections of garbage). Listed are calls above `--most-ms`, once more after compiling anew,
+with the grammar made smaller by leaving out lines, alternatives and properties for as long as a call stays as slow,
+15 s at most; errors that end a call and name no rule; errors that are no `GrammarError`; and compiling that takes
+longer than its limit. A call that ends with a typed error in time is no finding; how many did is counted.
 """
 
 from __future__ import annotations
@@ -19,14 +23,16 @@ import random
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from benchmarks import common, random_schemas
-from benchmarks.masks import load
+from benchmarks import changed_grammars, common, random_grammars, random_schemas
+from benchmarks.grammar_samples import SAMPLES
+from benchmarks.masks import Encode, load
 from sluicegate.grammar import (
     GrammarError,
     GrammarOptions,
@@ -40,7 +46,6 @@ from sluicegate.grammar import (
 from sluicegate.grammar.budget.clock import worked_s
 from sluicegate.grammar.completion import Completion
 
-_STEPS = 16
 _SOME, _MARKS = 40, frozenset(b'{}[]":,<>\n')
 """Tokens of which the one with the most marks is accepted."""
 _SHRINKS = 40
@@ -48,40 +53,37 @@ _PRINTED = 2_000
 _IN_JSON = ("schema", "any order", "tags")
 _SHRINK_S = 15.0
 """CPU time for making one grammar smaller."""
-_TERMINALS = (
-    *('"a"', '"if"', '"in"', '"("', '")"', '","', '"+"', '"-"', '"\\n"', '"<"', '">"', '":"', '" "'),
-    *("/[a-z]+/", "/[A-Za-z_]\\w*/", "/[0-9]+/", "/-?[0-9]+(\\.[0-9]+)?/", '/"[^"]*"/', "/[^<&]+/", "/.*/", "/\\s+/"),
-    *("/(ab|ba)+/", "/[a-z]{1,20}/", "/\\w+@\\w+/", "/#[^\\n]*\\n/", "/[^ ]+/", "/.{0,30}/", '/"([^"\\\\]|\\\\.)*"/'),
-)
-_GBNF_TERMINALS = (
-    *(
-        '"a"',
-        '"if"',
-        '"("',
-        '")"',
-        '","',
-        '"+"',
-        "[a-z]",
-        "[a-z]+",
-        "[0-9]+",
-        "[ \\t\\n]*",
-        '[^"]*',
-        "[^<]+",
-        "[a-z0-9_]*",
-    ),
-    *('("ab" | "ba")+', "[a-z]{1,20}", '"\\"" [^"]* "\\""', "."),
-)
-_IGNORED = ('\n%ignore " "', "\n%ignore /\\s+/", "", "")
+_STEPS = (16, 16, 16, 48, 160)
+_WALK_S = 2.0
+"""CPU time after which a grammar is followed no further."""
+_COMPILE_S = 5.5
+_NAMED = re.compile(r" while it reads |more than \d+ readings|line \d+, column|/")
+"""What an error says that names a rule or a place of a schema."""
 
 
-class SlowCall(NamedTuple):
-    """A call that took too long. `text`: the text accepted before it."""
+_ALIKE = 30
+"""Characters by which errors are told apart."""
+_REAL = 0.5
+"""Share of what is made of real grammars and schemas, where there are some."""
+
+
+class Finding(NamedTuple):
+    """A call that took too long, or ended as none may: `wrong` says how. `text`: the text accepted before it."""
 
     kind: str
     call: str
     ms: float
     text: str
     grammar: str
+    wrong: str = ""
+
+
+class Drawn(NamedTuple):
+    """A grammar as a text. `lead`: a text of the real grammar that it was made of; "" where there is none."""
+
+    kind: str
+    grammar: str
+    lead: str = ""
 
 
 Compile = Callable[[str, Vocabulary], LazyGrammar]
@@ -90,50 +92,43 @@ Compile = Callable[[str, Vocabulary], LazyGrammar]
 # --- grammars ---------------------------------------------------------------------------------------------------------
 
 
-def rules(pick: random.Random, terminals: tuple[str, ...], define: str, first: str) -> str:
-    """Draw rules of all shapes: ambiguous, empty, recursive from either side or in the middle, useless."""
-    names = [first, "x", "y", "z", "v", "w"][: pick.randint(1, 6)]
+class Sources:
+    """What grammars are made of: `schemas`, real ones, each with texts, and `grammars` beside the samples."""
 
-    def expression(depth: int) -> str:
-        kind = pick.random()
-        if depth == 0 or kind < 0.35:
-            return pick.choice(names if pick.random() < 0.5 else terminals)
-        if kind < 0.65:
-            return " ".join(expression(depth - 1) for _ in range(pick.randint(1, 4)))
-        inner = " | ".join(expression(depth - 1) for _ in range(pick.randint(1, 4)))
-        return f"({inner})" if kind < 0.8 else f"({inner}){pick.choice('?*+')}"
+    def __init__(self, schemas: Sequence[tuple[Any, tuple[str, ...]]] = (), grammars: Sequence[str] = ()) -> None:
+        known = {sample.grammar: sample.texts for sample in SAMPLES} | dict.fromkeys(grammars, ())
+        self._rules = {
+            kind: [(text, known[text]) for text in known if changed_grammars.is_gbnf(text) == (kind == "gbnf")]
+            for kind in ("lark", "gbnf")
+        }
+        self._schemas = schemas
+        self._tags = random_grammars.Tags(
+            lambda pick: self._schema(pick)[0],
+            lambda pick: self._text(pick, "lark")[0],
+            lambda pick: self._text(pick, "gbnf")[0],
+        )
 
-    return "\n".join(
-        f"{name}{define} " + " | ".join(expression(2) for _ in range(pick.randint(1, 3))) for name in names
-    )
+    def drawn(self, pick: random.Random, kinds: tuple[str, ...]) -> Drawn:
+        kind = pick.choice(kinds)
+        if kind == "tags":
+            return Drawn(kind, json.dumps(self._tags(pick)))
+        if kind in self._rules:
+            return Drawn(kind, *self._text(pick, kind))
+        schema, lead = self._schema(pick)
+        return Drawn(kind, json.dumps(schema), lead)
 
+    def _schema(self, pick: random.Random) -> tuple[Any, str]:
+        if not self._schemas or pick.random() > _REAL:
+            return random_schemas.schema(pick), ""
+        schema, texts = pick.choice(self._schemas)
+        others = [pick.choice(self._schemas)[0] for _ in range(5)]
+        return changed_grammars.schema(pick, schema, others), pick.choice(texts or ("",))
 
-def lark(pick: random.Random) -> str:
-    return rules(pick, _TERMINALS, ":", "start") + pick.choice(_IGNORED)
-
-
-def gbnf(pick: random.Random) -> str:
-    return rules(pick, _GBNF_TERMINALS, " ::=", "root")
-
-
-def tags(pick: random.Random) -> dict[str, Any]:
-    begins = [f"<{pick.choice(('f', 'call', 'fn='))}{n}>" for n in range(pick.randint(1, 5))]
-    ends = [pick.choice(("</f>", "END", ".")) for _ in begins]
-    structures = [
-        {"begin": begin, "schema": random_schemas.schema(pick), "end": end}
-        for begin, end in zip(begins, ends, strict=True)
-    ]
-    return {"structures": structures, "triggers": [pick.choice(("<", begins[0][:2]))]}
-
-
-def drawn(pick: random.Random, kinds: tuple[str, ...]) -> tuple[str, str]:
-    """Return the kind of a grammar, and the grammar as a text."""
-    kind = pick.choice(kinds)
-    if kind == "lark":
-        return kind, lark(pick)
-    if kind == "gbnf":
-        return kind, gbnf(pick)
-    return kind, json.dumps(tags(pick) if kind == "tags" else random_schemas.schema(pick))
+    def _text(self, pick: random.Random, kind: str) -> tuple[str, str]:
+        if pick.random() > _REAL:
+            return (random_grammars.gbnf if kind == "gbnf" else random_grammars.lark)(pick), ""
+        text, texts = pick.choice(self._rules[kind])
+        return changed_grammars.grammar(pick, text), pick.choice(texts or ("",))
 
 
 def _schema(order: Literal["schema", "any"]) -> Compile:
@@ -160,31 +155,40 @@ KINDS = {
 
 class TimedCall(NamedTuple):
     """`text`: what was accepted before it; `refused`: it ended with an error, or, where a way to the end was asked,
-    with none."""
+    with none; `wrong`: how it ended as no call may."""
 
     name: str
     ms: float
     text: str
     refused: bool
+    wrong: str = ""
 
 
 class TimedMatcher:
     """Wraps a matcher and times its calls."""
 
-    def __init__(self, matcher: LazyMatcher, vocabulary: Vocabulary) -> None:
+    def __init__(self, matcher: LazyMatcher, vocabulary: Vocabulary, lead: list[int]) -> None:
         self._matcher = matcher
         self._vocabulary = vocabulary
         self._row = np.zeros(vocabulary.row_words, np.int32)
+        self._lead = lead
+        self._at = 0
         self.calls: list[TimedCall] = []
         self.text = b""
 
     def _timed(self, name: str, act: Callable[..., Any], *arguments: Any) -> Any:
-        began, found, refused = worked_s(), None, True
+        began, found, refused, wrong = worked_s(), None, True, ""
         try:
             found = act(*arguments)
             refused = name == "shortest_completion" and found is None
+        except GrammarError as error:
+            wrong = "" if _NAMED.search(str(error)) else f"names no rule: {error}"
+            raise
+        except Exception as error:
+            wrong = f"{type(error).__name__}: {error}"
         finally:
-            self.calls.append(TimedCall(name, (worked_s() - began) * 1e3, self.text.decode(errors="replace"), refused))
+            took_ms = (worked_s() - began) * 1e3
+            self.calls.append(TimedCall(name, took_ms, self.text.decode(errors="replace"), refused, wrong))
         return found
 
     def step(self, pick: random.Random) -> bool:
@@ -198,13 +202,25 @@ class TimedMatcher:
         offered = np.setdiff1d(np.flatnonzero(bits), self._vocabulary.eos_token_ids)
         if not len(offered):
             return False
+        token = self._led(bits, pick)
         for again in range(2 if pick.random() < 0.2 else 1):
             if again:
                 self._timed("rollback", self._matcher.rollback, 1)
-            token = self._drawn(offered, finish, pick)
+            if again or token is None:
+                token = self._drawn(offered, finish, pick)
             self._timed("accept", self._matcher.accept, token)
-        self.text += self._vocabulary.words[token]
+            if self.calls[-1].wrong:
+                return False
+        self.text += self._vocabulary.words[token or 0]
         return True
+
+    def _led(self, bits: Any, pick: random.Random) -> int | None:
+        """Return the next token of the text that leads, if it is offered; left aside now and then."""
+        if self._at >= len(self._lead) or pick.random() < 0.04:
+            return None
+        token = self._lead[self._at]
+        self._at += 1
+        return token if bits[token] else None
 
     def _drawn(self, offered: Any, finish: Completion | None, pick: random.Random) -> int:
         """Draw a token: of all, of those of a few that change most where the text stands, or on the way to the end."""
@@ -217,29 +233,39 @@ class TimedMatcher:
         return int(pick.choice(offered))
 
 
-def calls_of(kind: str, grammar: str, vocabulary: Vocabulary, seed: int) -> list[TimedCall] | None:
-    """Return the calls in their order; None for a grammar that does not compile."""
+def calls_of(drawn: Drawn, vocabulary: Vocabulary, encode: Encode, seed: int) -> list[TimedCall] | None:
+    """Return the calls in their order; None for a grammar that does not compile, in time."""
+    began, wrong = worked_s(), ""
     try:
-        compiled = COMPILERS[kind](grammar, vocabulary)
+        compiled = COMPILERS[drawn.kind](drawn.grammar, vocabulary)
     except GrammarError:
-        return None
-    clocked = TimedMatcher(compiled.matcher(), vocabulary)
+        compiled = None
+    except Exception as error:
+        compiled, wrong = None, f"{type(error).__name__}: {error}"
+    took_s = worked_s() - began
+    if took_s > _COMPILE_S:
+        wrong = f"takes {took_s:.1f} s"
+    if compiled is None or wrong:
+        return [TimedCall("compile", 0.0, "", compiled is None, wrong)] if wrong else None
+    clocked = TimedMatcher(compiled.matcher(), vocabulary, encode(drawn.lead))
     pick = random.Random(seed)
+    began = worked_s()
     try:
-        for _ in range(_STEPS):
-            if not clocked.step(pick):
+        for _ in range(pick.choice(_STEPS)):
+            if not clocked.step(pick) or worked_s() - began > _WALK_S:
                 break
     except GrammarError:
         pass
     return clocked.calls
 
 
-def slowest(kind: str, grammar: str, vocabulary: Vocabulary, seed: int) -> SlowCall | None:
-    calls = calls_of(kind, grammar, vocabulary, seed)
+def worst(drawn: Drawn, vocabulary: Vocabulary, encode: Encode, seed: int) -> Finding | None:
+    """Return the call that ended as none may, or the slowest one."""
+    calls = calls_of(drawn, vocabulary, encode, seed)
     if not calls:
         return None
-    worst = max(calls, key=lambda call: call.ms)
-    return SlowCall(kind, worst.name, round(worst.ms, 1), worst.text[-80:], grammar)
+    call = max(calls, key=lambda call: (bool(call.wrong), call.ms))
+    return Finding(drawn.kind, call.name, round(call.ms, 1), call.text[-80:], drawn.grammar, call.wrong)
 
 
 def smaller(kind: str, grammar: str) -> Iterator[str]:
@@ -264,19 +290,14 @@ def _parts_left_out(value: Any) -> Iterator[Any]:
             yield from ([*value[:at], each, *value[at + 1 :]] for each in _parts_left_out(value[at]))
 
 
-def shrunk(found: SlowCall, vocabulary: Vocabulary, seed: int, most_ms: float) -> SlowCall:
+def shrunk(found: Finding, lead: str, vocabulary: Vocabulary, encode: Encode, seed: int, most_ms: float) -> Finding:
     until = worked_s() + _SHRINK_S
     for _ in range(_SHRINKS):
         for candidate in smaller(found.kind, found.grammar):
             if worked_s() > until:
                 return found
-            try:
-                less = slowest(found.kind, candidate, vocabulary, seed)
-            except Exception as error:  # what is left is no grammar
-                if not isinstance(error, GrammarError | ValueError | KeyError | TypeError):
-                    raise
-                continue
-            if less is not None and less.ms > most_ms:
+            less = worst(Drawn(found.kind, candidate, lead), vocabulary, encode, seed)
+            if less is not None and less.wrong[:_ALIKE] == found.wrong[:_ALIKE] and (less.wrong or less.ms > most_ms):
                 found = less
                 break
         else:
@@ -288,31 +309,51 @@ def shrunk(found: SlowCall, vocabulary: Vocabulary, seed: int, most_ms: float) -
 
 
 class TriedGrammar(NamedTuple):
-    """A grammar that compiled; `slow`: the slow call that was found, if any."""
+    """A grammar that compiled, or failed as none may."""
 
     kind: str
     calls: list[TimedCall]
-    slow: SlowCall | None
+    finding: Finding | None
 
 
 def search(
-    vocabulary: Vocabulary, kinds: tuple[str, ...], seed: int, seconds: float, most_ms: float
+    sources: Sources,
+    vocabulary: Vocabulary,
+    encode: Encode,
+    kinds: tuple[str, ...],
+    seed: int,
+    seconds: float,
+    most_ms: float,
 ) -> Iterator[TriedGrammar]:
     """Try grammars until the time is over; a million of them share a seed."""
     until = time.monotonic() + seconds
     for at in range(seed * 1_000_000, (seed + 1) * 1_000_000):
         if time.monotonic() > until:
             return
-        kind, grammar = drawn(random.Random(at), kinds)
-        calls = calls_of(kind, grammar, vocabulary, at)
+        drawn = sources.drawn(random.Random(at), kinds)
+        calls = calls_of(drawn, vocabulary, encode, at)
         if calls is None:
             continue
         found = None
-        if max((call.ms for call in calls), default=0.0) > most_ms:
-            again = slowest(kind, grammar, vocabulary, at)  # a slow moment of the machine is no finding
-            if again is not None and again.ms > most_ms:
-                found = shrunk(again, vocabulary, at, most_ms)
-        yield TriedGrammar(kind, calls, found)
+        if any(call.wrong or call.ms > most_ms for call in calls):
+            again = worst(drawn, vocabulary, encode, at)  # a slow moment of the machine is no finding
+            if again is not None and (again.wrong or again.ms > most_ms):
+                found = shrunk(again, drawn.lead, vocabulary, encode, at, most_ms)
+        yield TriedGrammar(drawn.kind, calls, found)
+
+
+def real_schemas(path: Path | None) -> list[tuple[Any, tuple[str, ...]]]:
+    """Return the schemas of lines of JSON, each with its valid instances as texts."""
+    if path is None:
+        return []
+    return [
+        (line["schema"], tuple(json.dumps(test["data"]) for test in line.get("tests", ()) if test.get("valid")))
+        for line in common.records(path, fields=("schema",))
+    ]
+
+
+def real_grammars(folder: Path | None) -> list[str]:
+    return [] if folder is None else [path.read_text("utf-8") for path in sorted(folder.iterdir()) if path.is_file()]
 
 
 def main() -> None:
@@ -321,27 +362,30 @@ def main() -> None:
     parser.add_argument("--only", choices=list(KINDS), default="all", help="kinds of grammars")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--most-ms", type=float, default=50)
+    parser.add_argument("--schemas", type=Path, help="real schemas to change, as lines of JSON")
+    parser.add_argument("--grammars", type=Path, help="a folder with real grammars to change")
     asked = parser.parse_args()
-    vocabulary, _ = load(asked.data)
+    vocabulary, encode = load(asked.data)
     vocabulary.warm()
+    sources = Sources(real_schemas(asked.schemas), real_grammars(asked.grammars))
     for kind, text in (("lark", 'start: "a"'), ("schema", "{}")):  # compiled loops are loaded before the clock runs
-        calls_of(kind, text, vocabulary, 0)
+        calls_of(Drawn(kind, text), vocabulary, encode, 0)
     print(common.machine())
     counts: Counter[str] = Counter()
-    slow: list[SlowCall] = []
-    for tried in islice(
-        search(vocabulary, KINDS[asked.only], asked.seed, asked.seconds, asked.most_ms), asked.limit or None
-    ):
+    found: list[Finding] = []
+    tries = search(sources, vocabulary, encode, KINDS[asked.only], asked.seed, asked.seconds, asked.most_ms)
+    for tried in islice(tries, asked.limit or None):
         counts["grammars"] += 1
+        counts[f"grammars {tried.kind}"] += 1
         counts["calls"] += len(tried.calls)
         counts.update(f"refused {call.name}" for call in tried.calls if call.refused)
-        if tried.slow is not None:
-            slow.append(tried.slow)
-            _, call, ms, text, grammar = tried.slow
-            print(f"{tried.kind} {call} {ms} ms after {text!r}:\n{grammar[:_PRINTED]}\n", flush=True)
-    summary = {**counts, "slow": len(slow), "most_ms": max((each.ms for each in slow), default=0)}
+        if tried.finding is not None:
+            found.append(tried.finding)
+            _, call, ms, text, grammar, wrong = tried.finding
+            print(f"{tried.kind} {call} {wrong or f'{ms} ms'} after {text!r}:\n{grammar[:_PRINTED]}\n", flush=True)
+    summary = {**counts, "found": len(found), "most_ms": max((each.ms for each in found), default=0)}
     print(json.dumps(summary))
-    common.report(asked, {"machine": common.machine(), "found": [each._asdict() for each in slow], **summary})
+    common.report(asked, {"machine": common.machine(), "findings": [each._asdict() for each in found], **summary})
 
 
 if __name__ == "__main__":

@@ -25,6 +25,11 @@ class ParameterStyle:
     def begins(self, name: str, kind: str) -> tuple[str, ...]:
         return tuple(opens.replace("{name}", name).replace("{kind}", kind) for opens in self.opens)
 
+    def around(self, kind: str) -> tuple[tuple[str, str], ...]:
+        """Return what stands before and behind a name, in all ways in which an argument begins."""
+        cut = (opens.replace("{kind}", kind).split("{name}", 1) for opens in self.opens)
+        return tuple((before, after) for before, after in cut)
+
     @property
     def kinds(self) -> tuple[str, ...]:
         return (self.text, *dict(self.other).values())
@@ -67,3 +72,5 @@ PARAMETER_STYLES = {
 }
 BETWEEN = 32
 """Most blanks before, between and behind arguments, and one line break at each end of a value."""
+NAME_CHARS, NAME_LENGTH = '[^<>"&\\r\\n]', 100
+"""Characters of a name that the schema does not list, as a regular expression, and most of them."""

@@ -6,11 +6,12 @@ Shares no code with the masks, only the table of styles.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sluicegate.plugins.parameter_styles import BETWEEN, ParameterStyle
+from sluicegate.plugins.parameter_styles import BETWEEN, NAME_CHARS, NAME_LENGTH, ParameterStyle
 
 Judge = Callable[[Any, Any], str | None]
 """Maps (schema, value) to what is wrong; None = valid."""
@@ -19,7 +20,8 @@ _BLANKS = " \t\r\n"
 
 @dataclass(frozen=True, slots=True)
 class CallArguments:
-    """Arguments in `text` of a call whose parameters satisfy `schema`, in `style`."""
+    """Arguments in `text` of a call whose parameters satisfy `schema`, in `style`. A name that the schema does not list
+    may come again: the last value counts."""
 
     text: str
     schema: Mapping[str, Any]
@@ -32,7 +34,7 @@ class CallArguments:
         values: dict[str, Any] = {}
         while (found := self._named(blanks_end(self.text, at))) is not None:
             name, texts, end = found
-            if name in values:
+            if name in values and name in self._listed:
                 return values, at, f"the argument {name!r} comes twice"
             fitting = [value for value in texts if self.judge(self._schema_of(name), value) is None]
             if not fitting:
@@ -43,7 +45,7 @@ class CallArguments:
     def _named(self, begin: int) -> tuple[str, list[Any], int] | None:
         """Return the name, all that the value may stand for, and the end of the argument that begins at `begin`."""
         style = self.style
-        for name in self.schema["properties"]:
+        for name in self._listed:
             for kind in dict.fromkeys(style.kinds):
                 opens = next((each for each in style.begins(name, kind) if self.text.startswith(each, begin)), None)
                 if opens is not None:
@@ -51,10 +53,33 @@ class CallArguments:
                     if close >= 0:
                         inner = self.text[begin + len(opens) : close]
                         return name, list(self._values(inner, kind)), close + len(style.closes)
+        return self._unlisted(begin) if self._others is not False else None
+
+    def _unlisted(self, begin: int) -> tuple[str, list[Any], int] | None:
+        """Return the same of an argument whose name the schema does not list."""
+        for kind in dict.fromkeys(self.style.kinds):
+            for before, after in self.style.around(kind):
+                found = re.compile(f"{re.escape(before)}({NAME_CHARS}{{1,{NAME_LENGTH}}}){re.escape(after)}").match(
+                    self.text, begin
+                )
+                close = self.text.find(self.style.closes, found.end()) if found is not None else -1
+                if found is not None and close >= 0:
+                    inner = self.text[found.end() : close]
+                    return found[1], list(self._values(inner, kind)), close + len(self.style.closes)
         return None
 
+    @property
+    def _listed(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self.schema.get("properties", {})
+        return found
+
+    @property
+    def _others(self) -> Any:
+        """Return the schema of names that are not listed; False where there are none."""
+        return self.schema.get("additionalProperties", "properties" not in self.schema)
+
     def _schema_of(self, name: str) -> Any:
-        inner = self.schema["properties"][name]
+        inner = self._listed.get(name, self._others)
         defined = {key: self.schema[key] for key in ("$defs", "definitions") if key in self.schema}
         return {**defined, **inner} if isinstance(inner, Mapping) else inner
 
@@ -69,6 +94,17 @@ class CallArguments:
                 return
             if not isinstance(value, str):
                 yield value
+
+
+def object_schema(schema: Any) -> Mapping[str, Any]:
+    """Return the schema of an object that `schema` is or refers to, with its definitions."""
+    whole = schema
+    while isinstance(schema, Mapping) and "$ref" in schema and "properties" not in schema:
+        found: Any = whole
+        for part in schema["$ref"].split("/")[1:]:
+            found = found[part.replace("~1", "/").replace("~0", "~")]
+        schema = {**{key: whole[key] for key in ("$defs", "definitions") if key in whole}, **found}
+    return schema if isinstance(schema, Mapping) else {}
 
 
 def blanks_end(text: str, at: int) -> int:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sluicegate.gateway.answer.call_arguments import CallArguments, Judge, blanks_end
+from sluicegate.gateway.answer.call_arguments import CallArguments, Judge, blanks_end, object_schema
 from sluicegate.plugins.parameter_styles import PARAMETER_STYLES, ParameterStyle
 
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
@@ -167,7 +167,7 @@ class _Reading:
         return {end} if isinstance(value, str) else set()
 
     def _styled(self, part: Mapping[str, Any], style: ParameterStyle, at: int) -> set[int]:
-        schema = part["json_schema"]
+        schema = object_schema(part["json_schema"])
         values, end, wrong = CallArguments(self.text, schema, style, self.judge, self.decoder).read(at)
         self._spend(end - at)
         wrong = wrong or self.judge(schema, values) or _holds(values, part.get("excludes", ()))

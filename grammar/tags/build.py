@@ -69,7 +69,7 @@ class Builder:
     ) -> tuple[int, int | None]:
         if self._counted or node.high == 0:
             return node.low, node.high
-        return min(node.low, 1), None if node.high is None else 1
+        return min(node.low, 1), 1 if node.high == 1 else None
 
     def enter(self, node: Format, follow: Continuation) -> Continuation:
         """Return a continuation that reads `node`, then `follow`."""
@@ -93,6 +93,8 @@ class Builder:
             return fork((self.enter(node.content, follow), follow))
         if isinstance(node, formats.RepeatFormat):
             return self._repeat(node, 0, follow)
+        if isinstance(node, formats.UnorderedFormat):
+            return self._unordered(node, frozenset(), follow)
         if isinstance(node, formats.RegexFormat | formats.RawFormat):
             return LazyContinuation(lambda: self._regex(node, follow))
         if isinstance(node, formats.LarkFormat):
@@ -143,6 +145,33 @@ class Builder:
     def _again(self, node: formats.RepeatFormat, count: int, follow: Continuation) -> tuple[Reading, ...]:
         more = self.enter(node.content, self._repeat(node, count + 1, follow)).after(0)
         return (*more, *follow.after(0)) if count >= self._bounds(node)[0] else more
+
+    def _unordered(self, node: formats.UnorderedFormat, done: frozenset[int], follow: Continuation) -> Continuation:
+        """Return the place behind the elements at `done`: blanks, then another one or what follows."""
+        key = (node, done, follow)
+        found = self._known.get(key)
+        if found is None:
+            ways: list[Continuation] = [LazyContinuation(lambda: spelled(self._left(node, done, follow)))]
+            if node.required <= done or not self._counted:
+                ways.append(follow)
+            found = self._known[key] = self.enter(node.blanks, fork(ways))
+        return found
+
+    def _left(self, node: formats.UnorderedFormat, done: frozenset[int], follow: Continuation) -> list[Head]:
+        """Return the literals that begin what may still come."""
+        left: list[tuple[Format, frozenset[int]]] = [
+            (element, done | {at} if self._counted else done)
+            for at, element in enumerate(node.elements)
+            if at not in done
+        ]
+        if node.more is not None:
+            left.append((node.more, done))
+        found: list[Head] = []
+        for element, after in left:
+            heads = self.heads(element, self._unordered(node, after, follow))
+            assert heads is not None
+            found += heads
+        return found
 
     def _content(self, tag: formats.TagFormat, follow: Continuation) -> Continuation:
         key = ("ends", tag.ends, follow)

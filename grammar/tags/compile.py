@@ -89,6 +89,8 @@ def _nodes(node: Format) -> Iterator[Format]:
         below = node.elements
     elif isinstance(node, formats.OptionalFormat | formats.TagFormat | formats.RepeatFormat):
         below = (node.content,)
+    elif isinstance(node, formats.UnorderedFormat):
+        below = (*node.elements, *((node.more,) if node.more is not None else ()), node.blanks)
     elif isinstance(node, _SEVERAL):
         below = node.tags
     for child in below:
@@ -159,6 +161,8 @@ def _may_be_empty(node: Format, regions: Mapping[Format, Any]) -> bool:
         return not node.low or _may_be_empty(node.content, regions)
     if isinstance(node, formats.TriggeredFormat | formats.SeparatedFormat):
         return not node.low
+    if isinstance(node, formats.UnorderedFormat):
+        return not node.required
     return not isinstance(node, formats.SchemaFormat | formats.StringFormat)
 
 

@@ -25,7 +25,7 @@ from sluicegate.grammar.tags.nodes import (
     TagFormat,
     TriggeredFormat,
 )
-from sluicegate.grammar.tags.styles import styled
+from sluicegate.grammar.tags.styles import Wanted, styled
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar, UnsupportedGrammar
 
 MOST_TAGS = 1_000
@@ -83,12 +83,7 @@ def _json(fields: Fields, at: str) -> Format:
     excludes = _literals(fields, "excludes", at)
     if style == "json":
         return SchemaFormat(found.schema, found.pointer, any_order, blanks, excludes)
-    for name in ("any_order", "max_whitespace_cnt"):
-        if fields.get(name):
-            raise UnsupportedGrammar(
-                f"{name} is not supported with style {style!r}; leave it out", pointer=f"{at}/{name}"
-            )
-    return styled(found.schema, str(style), at, excludes)
+    return styled(found.schema, str(style), at, Wanted(excludes, any_order, blanks))
 
 
 def _qwen_xml(fields: Fields, at: str) -> Format:

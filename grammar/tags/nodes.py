@@ -88,6 +88,17 @@ class RepeatFormat:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class UnorderedFormat:
+    """Each of `elements` once, those at `required` in any case, and `more` any number of times, in any order. All begin
+    with literals; `blanks` stands before each and behind the last one."""
+
+    elements: tuple[Format, ...]
+    required: frozenset[int]
+    more: Format | None
+    blanks: RegexFormat
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class TagFormat:
     """`begin`, the content, and one of `ends`."""
 
@@ -132,6 +143,7 @@ Format = (
     | OrFormat
     | OptionalFormat
     | RepeatFormat
+    | UnorderedFormat
     | TagFormat
     | TriggeredFormat
     | SeparatedFormat

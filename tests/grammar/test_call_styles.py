@@ -305,11 +305,6 @@ def test_optional_arguments_come_in_the_order_of_the_schema_and_of_each_kind() -
         ({"type": "any_text", "max_tokens": 5}, UnsupportedGrammar, "use max_chars (at '/format/max_tokens')"),
         ({"type": "any_text", "max_chars": -1}, InvalidGrammar, "/format/max_chars"),
         (
-            {"type": "json_schema", "json_schema": PAIR, "any_order": True, "style": "qwen_xml"},
-            UnsupportedGrammar,
-            "any_order is not supported with style 'qwen_xml'",
-        ),
-        (
             {"type": "json_schema", "json_schema": {"properties": {"a": {"type": "x"}}}, "excludes": ["x"]},
             InvalidGrammar,
             "(at '/format/json_schema/properties/a",
@@ -320,19 +315,29 @@ def test_optional_arguments_come_in_the_order_of_the_schema_and_of_each_kind() -
             "the styles are json, qwen_xml",
         ),
         (
-            {"type": "json_schema", "json_schema": {"type": "object"}, "style": "glm_xml"},
+            {"type": "json_schema", "json_schema": {"type": "string"}, "style": "glm_xml"},
             UnsupportedGrammar,
-            "list them under `properties`",
+            "writes the properties of an object, not 'string'",
+        ),
+        (
+            {"type": "json_schema", "json_schema": False, "style": "glm_xml"},
+            Unsatisfiable,
+            "no arguments satisfy this schema",
+        ),
+        (
+            {"type": "json_schema", "json_schema": {"$ref": "#/$defs/none"}, "style": "glm_xml"},
+            InvalidGrammar,
+            "/format/json_schema/$ref",
+        ),
+        (
+            {"type": "json_schema", "json_schema": {**PAIR, "required": ["c"]}, "style": "glm_xml"},
+            UnsupportedGrammar,
+            "'c' is required and not listed",
         ),
         (
             {"type": "json_schema", "json_schema": {**PAIR, "minProperties": 2}, "style": "glm_xml"},
             UnsupportedGrammar,
             "/format/json_schema/minProperties",
-        ),
-        (
-            {"type": "json_schema", "json_schema": PAIR, "style": "glm_xml", "any_order": True},
-            UnsupportedGrammar,
-            "any_order",
         ),
         (
             {"type": "json_schema", "json_schema": {**PAIR, "properties": {"a": False, "b": {}}}, "style": "glm_xml"},
@@ -396,3 +401,99 @@ def test_formats_of_arguments_are_compiled_with_the_tag_and_not_in_a_call(style:
     begin = written.begins("to", written.text)[0]
     assert reads(compiled, f"{begin}ada@example.org{written.closes}")
     assert not reads(compiled, f"{begin}ada{written.closes}")
+
+
+def written(style: str, name: str, value: str) -> str:
+    """Return an argument that is a string, or one that is a number."""
+    known = PARAMETER_STYLES[style]
+    kind = dict(known.other).get("integer", dict(known.other).get("")) if value.isdecimal() else known.text
+    return f"{known.begins(name, str(kind))[0]}{value}{known.closes}"
+
+
+def judged(value: dict[str, Any], style: str, *arguments: tuple[str, str], between: str = "") -> bool:
+    """Return whether masks let the arguments pass; whoever judges answers must say the same, but for their order."""
+    text = between.join(written(style, *argument) for argument in arguments)
+    compiled = compile_structural_tags({"format": value}, byte_vocabulary())
+    read = accepts(compiled, text)
+    assert not read or complaint(value, text) is None
+    return read
+
+
+@pytest.mark.parametrize("style", PARAMETER_STYLES)
+def test_arguments_come_in_any_order_each_once(style: str) -> None:
+    schema = {**PAIR, "properties": {**PAIR["properties"], "c": {"type": "string"}}}
+    value = {"type": "json_schema", "json_schema": schema, "style": style, "any_order": True}
+    for given in ("ab", "ba", "cab", "bca", "abc"):
+        assert judged(value, style, *((name, "7") if name == "a" else (name, "x") for name in given), between="\n")
+    for given in ("a", "b", "cb", "aab", "abb", ""):
+        assert not judged(value, style, *((name, "7") if name == "a" else (name, "x") for name in given))
+    check_masks(compile_structural_tags({"format": value}, byte_vocabulary()), 1, steps=8)
+    assert not judged({**value, "any_order": False}, style, ("b", "x"), ("a", "7"))
+
+
+def test_what_is_inside_an_argument_comes_in_any_order_too() -> None:
+    schema = {"properties": {"o": {**PAIR, "properties": {"a": {"enum": [1]}, "b": {"enum": [2]}}}}}
+    value = {"type": "json_schema", "json_schema": schema, "style": "qwen_xml"}
+    for any_order in (True, False):
+        compiled = compile_structural_tags({"format": {**value, "any_order": any_order}}, byte_vocabulary())
+        assert accepts(compiled, '<parameter=o>{"b":2,"a":1}</parameter>') is any_order
+
+
+def test_arguments_in_any_order_are_not_made_in_all_orders() -> None:
+    """Sets of 60 names cannot all be visited."""
+    schema = {"properties": {f"p{n}": {"type": "string"} for n in range(60)}, "required": ["p59"]}
+    value = {"type": "json_schema", "json_schema": schema, "style": "minimax_xml", "any_order": True}
+    names = [f"p{n}" for n in (59, 3, 12, 1, 58)]
+    assert judged(value, "minimax_xml", *((name, "x") for name in names))
+    assert not judged(value, "minimax_xml", *((name, "x") for name in [*names, "p3"]))
+
+
+@pytest.mark.parametrize("any_order", [False, True])
+@pytest.mark.parametrize("style", PARAMETER_STYLES)
+def test_names_that_a_schema_does_not_list_come_where_it_allows_them(style: str, any_order: bool) -> None:
+    schema = {**PAIR, "additionalProperties": {"$ref": "#/$defs/v"}, "$defs": {"v": {"type": ["integer", "string"]}}}
+    value = {"type": "json_schema", "json_schema": schema, "style": style, "any_order": any_order}
+    both = ("a", "7"), ("b", "x")
+    assert judged(value, style, *both)
+    assert judged(value, style, *both, ("more", "8"), ("ab", "text"), between=" ")
+    assert judged(value, style, ("more", "x"), *both) is any_order
+    for more in (("a", "8"), ("b", "y"), ('q"', "x"), ("", "x"), ("n" * 101, "x"), ("q<", "x"), ("q&", "x")):
+        assert not judged(value, style, *both, more)
+    assert judged(value, style, *both, ("n" * 100, "x"))
+    check_masks(compile_structural_tags({"format": value}, byte_vocabulary()), 1, steps=8)
+
+
+@pytest.mark.parametrize("schema", [True, {}, {"type": "object"}, {"type": ["object", "null"]}, {"required": ["k"]}])
+def test_a_schema_that_lists_nothing_takes_arguments_of_any_name(schema: Any) -> None:
+    value = {"type": "json_schema", "json_schema": schema, "style": "deepseek_xml"}
+    assert judged(value, "deepseek_xml", ("k", "x"), ("l", "7"))
+    assert judged(value, "deepseek_xml", ("l", "x")) is (schema != {"required": ["k"]})
+    assert judged({**value, "json_schema": {"properties": {}}}, "deepseek_xml")
+    assert not judged({**value, "json_schema": {"properties": {}}}, "deepseek_xml", ("k", "x"))
+
+
+def test_names_that_a_schema_does_not_list_hold_none_of_the_excluded_texts() -> None:
+    value = {"type": "json_schema", "json_schema": {}, "style": "qwen_xml", "excludes": ["BAD"]}
+    assert judged(value, "qwen_xml", ("good", "x"))
+    assert not judged(value, "qwen_xml", ("aBADc", "x"))
+    assert not judged(value, "qwen_xml", ("good", "aBAD"))
+
+
+def test_the_last_value_of_a_name_that_is_not_listed_counts() -> None:
+    value = {"type": "json_schema", "json_schema": {}, "style": "qwen_xml"}
+    assert judged(value, "qwen_xml", ("k", "x"), ("k", "7"))
+
+
+def test_the_schema_of_arguments_may_be_one_of_its_definitions() -> None:
+    schema = {"$ref": "#/$defs/a~1b", "$defs": {"a/b": {"$ref": "#/$defs/pair"}, "pair": PAIR}}
+    value = {"type": "json_schema", "json_schema": schema, "style": "cohere_xml"}
+    assert judged(value, "cohere_xml", ("a", "7"), ("b", "x"))
+    assert not judged(value, "cohere_xml", ("a", "7"))
+
+
+def test_blanks_between_arguments_are_as_many_as_are_asked_for() -> None:
+    value = {"type": "json_schema", "json_schema": PAIR, "style": "qwen_xml", "max_whitespace_cnt": 2}
+    for any_order in (True, False):
+        for blanks, expected in (("", True), (" \n", True), ("   ", False)):
+            asked = {**value, "any_order": any_order}
+            assert judged(asked, "qwen_xml", ("a", "7"), ("b", "x"), between=blanks) is expected

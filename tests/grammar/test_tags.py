@@ -226,6 +226,10 @@ def test_what_follows_a_trigger_is_forced() -> None:
     assert text.startswith(b'now{"key')
 
 
+BEFORE_ANOTHER = {"type": "sequence", "elements": [schema(True), {"type": "any_text"}]}
+"""Free text that nothing ends where the same comes once more."""
+
+
 @pytest.mark.parametrize(
     ("value", "error", "pointer"),
     [
@@ -249,6 +253,8 @@ def test_what_follows_a_trigger_is_forced() -> None:
         ({"format": tag("a" * 3, {"type": "any_text"}, "")}, None, ""),
         ({"format": {"type": "sequence", "elements": [{"type": "any_text"}, schema(True)]}}, UnsupportedGrammar, ""),
         ({"format": tag("a", {"type": "any_text"}, ["ab", "cabc"])}, UnsupportedGrammar, ""),
+        ({"format": {"type": "repeat", "min": 2, "max": 3, "content": BEFORE_ANOTHER}}, UnsupportedGrammar, ""),
+        ({"format": {"type": "repeat", "min": 0, "max": 1, "content": BEFORE_ANOTHER}}, None, ""),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_generated(
