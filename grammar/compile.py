@@ -81,6 +81,7 @@ def _compile(
         notes=notes,
         screens=screens,
         of_schema=True,
+        subject="the value as a whole",
     )
 
 

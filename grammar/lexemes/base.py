@@ -40,6 +40,8 @@ class Lexeme:
     """Whether it is whitespace; nothing that begins with a blank follows it."""
     branches: dict[Any, Any] | None
     """Subtrees classified so far, see `classification`; None where classifying again is cheaper than looking up."""
+    place: str = ""
+    """What an error calls the part of the grammar that this lexeme reads; "" where what follows says it."""
 
     @abstractmethod
     def next(self, state: State, byte: int) -> State | None: ...
@@ -80,9 +82,16 @@ class DfaLexeme(Lexeme):
     """
 
     def __init__(
-        self, dfa: ByteDfa | StringTable, *, quoted: bool = False, general: bool = False, is_blank: bool = False
+        self,
+        dfa: ByteDfa | StringTable,
+        *,
+        quoted: bool = False,
+        general: bool = False,
+        is_blank: bool = False,
+        place: str = "",
     ) -> None:
         self.general = general
+        self.place = place
         self.is_blank = is_blank
         # what a grammar of many terminals does not ask of each is made when it is asked for
         self._table: I32 | None = None

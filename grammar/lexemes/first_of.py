@@ -15,9 +15,9 @@ from sluicegate.grammar.lexemes.base import DfaLexeme
 class FirstOf(DfaLexeme):
     """A general lexeme that cannot go on where it may end."""
 
-    def __init__(self, dfa: ByteDfa, goals: Sequence[int]) -> None:
+    def __init__(self, dfa: ByteDfa, goals: Sequence[int], place: str = "") -> None:
         """Make the lexeme of `dfa`. `goals[n]`: the state in which literal n has come, which leads nowhere."""
-        super().__init__(dfa, general=True)
+        super().__init__(dfa, general=True, place=place)
         self._outcomes = {state: number for number, state in enumerate(goals)}
         digest = blake2b(self.table.tobytes(), digest_size=16)
         digest.update(repr(list(goals)).encode())

@@ -32,24 +32,30 @@ class CallLimits:
     )
 
 
-def too_costly(bounds: CallLimits, readings: Iterable[Reading]) -> GrammarTooCostly:
-    """Return the error of a call that took more than `bounds` allow."""
+def too_costly(bounds: CallLimits, readings: Iterable[Reading], subject: str) -> GrammarTooCostly:
+    """Return the error of a call that took more than `bounds` allow. `subject`: what is read where no reading has a
+    name."""
     most = f"{bounds.cpu_s:g} s of CPU time"
     if bounds.charges < math.inf:
         most = f"{bounds.charges / 1e6:g} s of work with its rules, or {most},"
     return GrammarTooCostly(
-        f"following the grammar takes more than {most} for one token{_where(readings)}; {bounds.advice}"
+        f"following the grammar takes more than {most} for one token{_where(readings, subject)}; {bounds.advice}"
     )
 
 
-def too_deep(readings: Iterable[Reading]) -> GrammarLimit:
+def placed(error: GrammarLimit, readings: Iterable[Reading], subject: str) -> GrammarLimit:
+    """Return an error of a call with what is read, where it has no place of its own."""
+    return error if error.pointer else GrammarLimit(f"{error.reason}{_where(readings, subject)}")
+
+
+def too_deep(readings: Iterable[Reading], subject: str) -> GrammarLimit:
     """Return the error of a call whose readings nest too deeply for Python."""
     return GrammarLimit(
-        f"what may come next nests too deeply to be followed{_where(readings)}; repeat by `+` or from the left "
-        "instead of by recursion from the right, and make fewer rules that may be empty"
+        f"what may come next nests too deeply to be followed{_where(readings, subject)}; repeat by `+` or from the "
+        "left instead of by recursion from the right, and make fewer rules that may be empty"
     )
 
 
-def _where(readings: Iterable[Reading]) -> str:
-    read = list(dict.fromkeys(name for reading in readings if (name := reading.label())))
-    return f" while it reads {', '.join(read[:_NAMED])}" + " and others" * (len(read) > _NAMED) if read else ""
+def _where(readings: Iterable[Reading], subject: str) -> str:
+    read = list(dict.fromkeys(name for reading in readings if (name := reading.label()))) or [subject]
+    return f" while it reads {', '.join(read[:_NAMED])}" + " and others" * (len(read) > _NAMED)

@@ -45,11 +45,13 @@ class LazyGrammar:
         screens: Screens | None = None,
         doubtful: bool = False,
         of_schema: bool = False,
+        subject: str = "the grammar",
     ) -> None:
         """Make a grammar over `vocabulary` whose first readings `start` makes.
 
         `tape` makes the text of a matcher; `trailing`: tokens that may end a JSON value and go on with no JSON;
-        `screens`: what no text may hold; `of_schema`: all of it is one JSON Schema. With `doubtful`, raises
+        `screens`: what no text may hold; `of_schema`: all of it is one JSON Schema; `subject`: what an
+        error calls what is read where nothing that is read has a name. With `doubtful`, raises
         `Unsatisfiable` where these leave no way to the end.
         """
         self.vocabulary = vocabulary.warm()
@@ -66,6 +68,7 @@ class LazyGrammar:
             CallLimits(charges=charges, step=_OF_STEP, advice=_ADVICE) if of_schema else CallLimits(charges=charges)
         )
         """Limit for a matcher without its own."""
+        self.subject = subject
         self.lock = threading.Lock()
         """Held while something is computed that no matcher has needed before."""
         self._states, self._first = self._begin()

@@ -13,7 +13,7 @@ from sluicegate.grammar.blocked.watch import Screens, Watch
 from sluicegate.grammar.budget.meter import Allowance, WorkExhausted, current, tick
 from sluicegate.grammar.completion import Completion, shortest_completion
 from sluicegate.grammar.completion.costs import Costs
-from sluicegate.grammar.matching.call_limits import CallLimits, too_costly, too_deep
+from sluicegate.grammar.matching.call_limits import CallLimits, placed, too_costly, too_deep
 from sluicegate.grammar.matching.forced import canonical_tokens, forced_text
 from sluicegate.grammar.matching.state import GuardedTokens, Mask, ParserState, ParserStates, ends_string
 from sluicegate.grammar.reading.guards import DistinctKey
@@ -24,7 +24,7 @@ from sluicegate.grammar.token_ids import I32
 from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins import Mask as Row
-from sluicegate.plugins.errors import GrammarTooCostly, TokenRejected
+from sluicegate.plugins.errors import GrammarLimit, GrammarTooCostly, TokenRejected
 
 _FEW = 8
 """Most readings that are followed without checking the clock."""
@@ -41,6 +41,7 @@ class SharedByMatchers(Protocol):
     screens: Screens | None
     costs: Costs
     usual: CallLimits
+    subject: str
     lock: Lock
 
 
@@ -79,7 +80,9 @@ class LazyMatcher:
         then is kept; `GrammarLimit` where readings nest too deeply."""
         bounds, lock = self._bounds, self._grammar.lock
         if not lock.acquire(blocking=bounds.wait):
-            raise too_costly(bounds, ())  # what is read is not asked for: that asks the grammar too
+            raise too_costly(
+                bounds, (), self._grammar.subject
+            )  # what is read is not asked for: that asks the grammar too
         # The error is made when it is raised: one for all would gather the frames of every call that raised it.
         allowance = Allowance(bounds.cpu_s, WorkExhausted, bounds.pause, bounds.charges, bounds.step, brief=True)
         token = current.set(allowance)
@@ -87,10 +90,13 @@ class LazyMatcher:
             return act(*arguments)
         except WorkExhausted:
             current.set(None)  # what is read may have to be asked for
-            raise too_costly(bounds, self._reading()) from None
+            raise too_costly(bounds, self._reading(), self._grammar.subject) from None
         except RecursionError:
             current.set(None)
-            raise too_deep(self._reading()) from None
+            raise too_deep(self._reading(), self._grammar.subject) from None
+        except GrammarLimit as error:
+            current.set(None)
+            raise placed(error, self._reading(), self._grammar.subject) from None
         finally:
             current.reset(token)
             lock.release()

@@ -198,7 +198,7 @@ class InLexeme(Reading):
         return self.follow.pointer()
 
     def label(self) -> str:
-        return self.follow.label()
+        return self.lexeme.place or self.follow.label()
 
 
 def _first_string(path: bytes) -> bool:

@@ -225,7 +225,7 @@ class Builder:
         if not isinstance(follow, LiteralContinuation) or not all(text for text, _ in follow.heads):
             whole = self._lexemes.get((node, "", ()))
             if whole is None:
-                whole = self._lexemes[node, "", ()] = DfaLexeme(utf8(texts), general=True)
+                whole = self._lexemes[node, "", ()] = DfaLexeme(utf8(texts), general=True, place=node.pointer)
             if not whole.grows(whole.start):
                 return follow.after(0)
             return (InLexeme(whole, whole.start, follow),)
@@ -236,7 +236,9 @@ class Builder:
             key = (node, end, ends)
             if key not in self._lexemes:
                 closed = texts.concat(CharDfa.from_literal(end)).intersection(freetext.until_chars(end, ends))
-                self._lexemes[key] = None if closed.is_empty() else DfaLexeme(utf8(closed), general=True)
+                self._lexemes[key] = (
+                    None if closed.is_empty() else DfaLexeme(utf8(closed), general=True, place=node.pointer)
+                )
             lexeme = self._lexemes[key]
             if lexeme is not None:
                 readings.append(InLexeme(lexeme, lexeme.start, after))
@@ -250,7 +252,7 @@ class Builder:
         texts: CharDfa = self.regions[node]
         if texts.is_empty():
             raise Unsatisfiable("no text matches the pattern", pointer=node.content.pointer)
-        lexeme = DfaLexeme(string_body(texts), general=True)
+        lexeme = DfaLexeme(string_body(texts), general=True, place=node.content.pointer)
         if not lexeme.grows(lexeme.start):
             return closed
         return LazyContinuation(lambda: (InLexeme(lexeme, lexeme.start, closed),))

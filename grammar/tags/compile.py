@@ -79,6 +79,7 @@ def _compile(value: Any, vocabulary: Vocabulary, options: GrammarOptions) -> Laz
         trailing=trailing_tokens(vocabulary, ends, _open_ended(nodes)) if has_json else None,
         screens=Screens.of(blocked, vocabulary, json=has_json, plain=True),
         doubtful=blocked is not None,
+        subject="the structural tag",
     )
 
 

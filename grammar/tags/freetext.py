@@ -12,6 +12,7 @@ from sluicegate.grammar.budget.meter import Budget, WorkMeter
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.lexemes.first_of import FirstOf
 
+_PLACE = "free text"
 _LIMIT = Budget(max_states=20_000, max_seconds=5.0)
 
 
@@ -19,7 +20,7 @@ _LIMIT = Budget(max_states=20_000, max_seconds=5.0)
 def until(stop: str, others: tuple[str, ...], most: int | None = None) -> DfaLexeme:
     """Accept texts that end with `stop` and hold neither it nor one of `others` before, and at most `most`
     characters."""
-    return DfaLexeme(utf8(_at_most(until_chars(stop, others), most, len(stop))), general=True)
+    return DfaLexeme(utf8(_at_most(until_chars(stop, others), most, len(stop))), general=True, place=_PLACE)
 
 
 @lru_cache(maxsize=128)
@@ -29,7 +30,7 @@ def first_of(stops: tuple[str, ...], others: tuple[str, ...]) -> FirstOf:
     goals = [_after(marked, stop) for stop in stops]
     ends = frozenset(goals)
     segments = [() if state in ends else row for state, row in enumerate(marked.segments)]
-    return FirstOf(ByteDfa(segments, [state in ends for state in range(len(segments))]), goals)
+    return FirstOf(ByteDfa(segments, [state in ends for state in range(len(segments))]), goals, _PLACE)
 
 
 def _after(dfa: ByteDfa, text: str) -> int:
@@ -42,7 +43,7 @@ def _after(dfa: ByteDfa, text: str) -> int:
 @lru_cache(maxsize=512)
 def without(stops: tuple[str, ...], most: int | None = None) -> DfaLexeme:
     """Accept texts of at most `most` characters that hold none of `stops`."""
-    return DfaLexeme(utf8(_at_most(without_chars(stops), most)), general=True)
+    return DfaLexeme(utf8(_at_most(without_chars(stops), most)), general=True, place=_PLACE)
 
 
 def _at_most(texts: CharDfa, most: int | None, more: int = 0) -> CharDfa:

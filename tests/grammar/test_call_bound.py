@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,6 +33,7 @@ from sluicegate.grammar.token_ids import I32
 from sluicegate.grammar.vocabulary.trie import build_trie
 from sluicegate.grammar.vocabulary.trie_node import TrieNode
 from sluicegate.plugins import GrammarTooCostly
+from sluicegate.plugins.errors import GrammarLimit
 from tests.fuzz import costly
 from tests.grammar.grammar_checks import allowed, byte_vocabulary
 from tests.reference.mask_by_trial import mask_by_trial
@@ -77,6 +79,47 @@ def test_work_is_told_before_the_first_byte_too() -> None:
     work_of(matcher, 10)
     with pytest.raises(GrammarTooCostly, match="while it reads start"):
         matcher.fill_mask(np.zeros(matcher._grammar.vocabulary.row_words, np.int32))
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "place"),
+    [
+        ({"type": "regex", "pattern": "[a-z]+"}, b"a", "/format/pattern"),
+        (
+            {"type": "tag", "begin": "<", "content": {"type": "regex", "pattern": "[a-z]+"}, "end": ">"},
+            b"<a",
+            "/format/content",
+        ),
+        ({"type": "json_string", "content": {"type": "regex", "pattern": "[a-z]+"}}, b'"a', "/format/content/pattern"),
+        ({"type": "any_text", "max_chars": 9}, b"a", "free text"),
+        ({"type": "tag", "begin": "<", "content": {"type": "any_text"}, "end": [">", "!"]}, b"<a", "free text"),
+        ({"type": "json_schema", "json_schema": {}}, b"", "the structural tag"),
+        ({"type": "grammar", "grammar": NESTED}, b"ab(", "WORD"),
+    ],
+)
+def test_too_much_work_with_a_tag_names_the_part_that_is_read(value: Any, text: bytes, place: str) -> None:
+    matcher = compile_structural_tags({"format": value}, byte_vocabulary()).matcher()
+    for byte in text:
+        matcher.accept(byte)
+    work_of(matcher, 0)
+    with pytest.raises(GrammarTooCostly, match=f"while it reads {place}"):
+        matcher.fill_mask(np.zeros(matcher._grammar.vocabulary.row_words, np.int32))
+
+
+def test_too_much_work_before_anything_with_a_place_says_so() -> None:
+    matcher = compile_json_schema({"type": "array", "uniqueItems": True}, byte_vocabulary()).matcher()
+    work_of(matcher, 0)
+    with pytest.raises(GrammarTooCostly, match="while it reads the value as a whole"):
+        matcher.fill_mask(np.zeros(matcher._grammar.vocabulary.row_words, np.int32))
+
+
+def test_a_text_that_may_be_two_values_at_once_names_the_rule() -> None:
+    matcher = compile_lark(
+        'start: (word | value)+\nword: /[^x]/\nvalue: %json {"type": "object"}', byte_vocabulary()
+    ).matcher()
+    row = np.zeros(matcher._grammar.vocabulary.row_words, np.int32)
+    with pytest.raises(GrammarLimit, match=r"two readings .* while it reads (word|value|start)"):
+        _follow(matcher, row, b'{"a{"b')
 
 
 def test_too_much_work_under_a_schema_names_its_place_and_may_be_asked_for_again() -> None:
