@@ -5,6 +5,7 @@ Calls block; callers run them on threads.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -39,7 +40,8 @@ class RouteStore(Protocol):
 
     def edit(self, name: str, edit: Edit, beginning: History) -> History:
         """Replace a history, `beginning` where there is none, by what `edit` makes of it, one caller after another;
-        return it. What `edit` raises passes, and nothing has changed."""
+        return it. What `edit` raises passes, and nothing has changed; so it is where an `OSError` is raised because the
+        store takes no writes."""
 
 
 class FileRouteStore:
@@ -74,8 +76,16 @@ class FileRouteStore:
             return
         kept = {name: [asdict(change) for change in history] for name, history in found.items()}
         beside = self._path.with_name(self._path.name + ".new")
-        beside.write_text(json.dumps(kept, indent=1), "utf-8")
-        os.replace(beside, self._path)
+        try:
+            with beside.open("w", encoding="utf-8") as file:
+                file.write(json.dumps(kept, indent=1))
+                file.flush()
+                os.fsync(file.fileno())  # a file without its content, as a power failure may leave it, stops the start
+            os.replace(beside, self._path)
+        except OSError:
+            with contextlib.suppress(OSError):  # a full disk needs the room
+                beside.unlink()
+            raise
 
 
 class PostgresRouteStore:

@@ -24,7 +24,16 @@ from sluicegate.gateway.routing.stores import (
     RouteStore,
 )
 from sluicegate.gateway.settings import RouteSettings, RoutingSettings
-from sluicegate.plugins import Caller, ConfigurationError, NotFound, Request, RequestError, ServedModel, Trouble
+from sluicegate.plugins import (
+    Caller,
+    ConfigurationError,
+    NotFound,
+    Overloaded,
+    Request,
+    RequestError,
+    ServedModel,
+    Trouble,
+)
 from sluicegate.plugins.frozen import frozen_when_checked
 
 T = TypeVar("T")
@@ -65,6 +74,8 @@ class RouteTable:
             _check(name, weights)
             self._beginning[name] = Route(one, (RouteChange(dict(weights), time.time(), "configuration"),))
         self._routes = dict(self._beginning)
+        self._asking = asyncio.Lock()
+        """Held until `_routes` has the store's answer, so that no older read or edit overwrites a newer one."""
         self._store: RouteStore
         self._database = database
         self._lock = StateLock(Path(settings.state)) if settings.state and database is None else None
@@ -84,7 +95,8 @@ class RouteTable:
 
     async def refresh(self) -> None:
         """Read the changes of other gateways."""
-        self._put(await self._call(self._store.load))
+        async with self._asking:
+            self._put(await self._call(self._store.load))
 
     def _put(self, found: Mapping[str, History]) -> None:
         changed = {name: replace(self._begun(name), history=history) for name, history in found.items()}
@@ -150,7 +162,7 @@ class RouteTable:
 
     async def weigh(self, name: str, weights: Mapping[str, float], models: Iterable[str], by: str) -> Route:
         """Set the weights, from the next request on. Raises `RequestError` for invalid weights or a version that is not
-        served, `Overloaded` where the database does not answer."""
+        served, `Overloaded` where they cannot be kept now."""
         try:
             _check(name, weights)
         except ConfigurationError as error:
@@ -163,7 +175,7 @@ class RouteTable:
 
     async def roll_back(self, name: str) -> Route:
         """Put the weights before the last change in force again, whichever gateway made it. Raises `NotFound`,
-        `RequestError` where there was no change, `Overloaded` where the database does not answer."""
+        `RequestError` where there was no change, `Overloaded` where that cannot be kept now."""
         if name not in self._routes:
             raise NotFound(f"there is no route {name!r}; known: {', '.join(sorted(self._routes)) or 'none'}")
 
@@ -178,14 +190,32 @@ class RouteTable:
         return await (asyncio.to_thread(work) if self._database is None else self._database.call(work))
 
     async def _edit(self, name: str, edit: Edit) -> Route:
+        """Change the store and what is in force; both, where the caller leaves meanwhile."""
+        return await asyncio.shield(asyncio.create_task(self._edited(name, edit)))
+
+    async def _edited(self, name: str, edit: Edit) -> Route:
         begun = self._begun(name)
         try:
-            history = await self._call(lambda: self._store.edit(name, edit, begun.history))
+            async with self._asking:
+                history = await self._call(lambda: self._store.edit(name, edit, begun.history))
+                route = replace(begun, history=history)
+                self._routes = {**self._routes, name: route}
         except DatabaseUnavailable as error:
             raise unavailable("weights") from error
-        route = replace(begun, history=history)
-        self._routes = {**self._routes, name: route}
+        except OSError as error:
+            raise _not_written(error) from error
         return route
+
+
+def _not_written(error: OSError) -> Overloaded:
+    """Return the error for a caller whose change the file of weights did not take."""
+    found = Overloaded(
+        f"the file of [routing] state cannot be written ({error.strerror or type(error).__name__}), so that nothing "
+        "changed; make room on its disk or correct the rights of its folder, and try again",
+        retry_after_s=2.0,
+    )
+    found.code = "state_unavailable"
+    return found
 
 
 def _beginning_of(settings: RouteSettings, name: str) -> Mapping[str, float]:
