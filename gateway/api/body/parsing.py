@@ -11,7 +11,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from sluicegate.gateway.api.body.depth import check_depth
-from sluicegate.gateway.api.body.unknown_fields import BodyFields, W
+from sluicegate.gateway.api.body.nearest import Nearest
+from sluicegate.gateway.api.body.unknown_fields import BodyFields, W, paths_of
 from sluicegate.gateway.prompts.places import BodyPlaces, in_words_of
 from sluicegate.plugins import Request, RequestError, exact_json
 from sluicegate.plugins.frozen import frozen_when_checked
@@ -113,19 +114,32 @@ def checked(kind: type[M], tree: Any) -> M:
     try:
         return kind.model_validate(tree)
     except ValidationError as error:
-        raise first_complaint(error) from error
+        raise first_complaint(error, kind) from error
 
 
-def first_complaint(error: ValidationError) -> RequestError:
-    """Return the first validation error; where several shapes are possible, that of the nearest."""
+def first_complaint(error: ValidationError, body: type[BaseModel]) -> RequestError:
+    """Return the first validation error; where several shapes are possible, that of the nearest. `body` is the model
+    that was expected."""
     found = error.errors(include_url=False)
     if kind := _kind_not_served(found):
         return kind
     nearest = _of_nearest_shapes(found)
     first = max(nearest, key=_nearness)
     path = _path(first["loc"])
+    if first["type"] == "extra_forbidden":
+        return _not_known(path, body)
     told = _told_of_kinds(first, [one for one in found if _path(one["loc"]) == path]) or _told(first)
     return RequestError(f"`{path}`: {told}", param=path or None, code="invalid_parameter")
+
+
+def _not_known(path: str, body: type[BaseModel]) -> RequestError:
+    """Return an error for a field of an object that takes no other fields than its own, which it names."""
+    parent, _, name = path.rpartition(".")
+    inside = [found.rpartition(".") for found, _, _ in paths_of(body)]
+    names = [known for above, _, known in inside if above.replace("[]", "") == parent]
+    meant = Nearest(names).find(name)
+    what = f"did you mean `{meant}`?" if meant else f"known: {', '.join(sorted(names))}"
+    return RequestError(f"`{path}` is no field that is known here; {what}", param=path, code="invalid_parameter")
 
 
 def _nearness(one: ErrorDetails) -> tuple[bool, int, bool]:

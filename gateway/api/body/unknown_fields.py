@@ -2,7 +2,7 @@
 
 Nothing that a caller sends is dropped silently. A field of the table is served, rejected by name, or reported in the
 answer (`sluicegate.ignored`, header `x-sluicegate-ignored`). A field outside the table is reported too, unless it looks
-like a misspelled known one: then it is rejected.
+like a misspelled known one, or its name or value like a constraint's: then it is rejected.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from sluicegate.gateway.api.body.nearest import Nearest
+from sluicegate.gateway.api.body.unknown_constraints import could_constrain, what_to_send
 from sluicegate.gateway.fields import Row, SamplingRow, Status, asks, rows_of
 from sluicegate.plugins import RequestError
 
@@ -106,7 +107,7 @@ class BodyFields(Generic[W]):
                 if value is not None:
                     self._add_unknown(path + name, name, value, _names_in(type(model)), found)
                     if model.shapes and isinstance(value, str | dict | list):
-                        raise _unknown_shape(path + name)
+                        raise _unknown_constraint(path + name, name, self._dialect)
         if unused := self._unused.get(type(model)):
             for name, row in unused:
                 if asks(row, values.get(name)):
@@ -126,6 +127,8 @@ class BodyFields(Generic[W]):
         row = self.rows.get(path)
         if row is None:
             _check_unknown(path, name, near)
+            if could_constrain(path, name, value):
+                raise _unknown_constraint(path, name, self._dialect)
         elif not asks(row, value):
             return
         elif self.status_of(row) == "refused":
@@ -164,11 +167,11 @@ def _with_sampling(kind: type[W], rows: Mapping[str, SamplingRow]) -> type[W]:
     return create_model(kind.__name__, __base__=kind, __module__=kind.__module__, __doc__=kind.__doc__, **fields)
 
 
-def _unknown_shape(path: str) -> RequestError:
+def _unknown_constraint(path: str, name: str, dialect: str) -> RequestError:
+    shown = path[:LONGEST_NAME]
     return RequestError(
-        f"`{path[:LONGEST_NAME]}` is no field that is known here, and could say what the answer looks like; leave it "
-        "out, or send a schema as `json_schema.schema`",
-        param=path[:LONGEST_NAME],
+        f"`{shown}` is no field that is known here, and could change the answer; {what_to_send(path, name, dialect)}",
+        param=shown,
         code="unsupported_parameter",
     )
 
