@@ -108,7 +108,6 @@ if TYPE_CHECKING:
         as_messages,
         beside_messages,
         in_two,
-        place_of,
         texts_of,
         with_places,
         with_texts,
@@ -158,6 +157,7 @@ if TYPE_CHECKING:
         UpstreamFailed,
         UpstreamUnavailable,
     )
+    from sluicegate.plugins.json_names import place_of
     from sluicegate.plugins.registry import Registry, discover
     from sluicegate.plugins.settings import NoSettings, Within, add_stage, check_names, read_settings, wrong_value
     from sluicegate.plugins.timeline import Timeline, TokenStep
@@ -408,7 +408,7 @@ __getattr__ = lazily(
         "as_messages": "contract.texts",
         "beside_messages": "contract.texts",
         "in_two": "contract.texts",
-        "place_of": "contract.texts",
+        "place_of": "json_names",
         "texts_of": "contract.texts",
         "with_places": "contract.texts",
         "with_texts": "contract.texts",

@@ -1,4 +1,4 @@
-"""Detect duplicate names in one object of a JSON text.
+"""Name places in JSON values, and detect duplicate names in one object of a JSON text.
 
 Of duplicates parsers silently keep the last or the first, so two parsers can read the same text differently.
 """
@@ -10,13 +10,21 @@ from typing import Any
 
 import orjson
 
+Step = str | int
+Path = tuple[Step, ...]
 PIECE = 65_536
 COLON = b"\\u003"
 """Start of an escaped colon, which is then decoded."""
 
 
+def place_of(path: Path) -> str:
+    """Return a path as errors write it: `messages[0].content`."""
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return "".join(steps).removeprefix(".")
+
+
 class DuplicateName(ValueError):
-    """`path`: of the name, parts joined by points; the name alone where it lies in what another double of it hides."""
+    """`path`: of the name, `messages[0].content`; the name alone where it lies in what another double of it hides."""
 
     def __init__(self, path: str) -> None:
         super().__init__(f"`{path}` stands twice in one object; send it once")
@@ -51,7 +59,7 @@ def check_once(tree: Any, text: bytes | bytearray | str) -> None:
         raise ValueError("a part of it nests too deeply; make it flatter") from error
     if doubled:
         outermost, name = doubled[-1]  # the reader ends with the objects that hold others
-        raise DuplicateName(".".join([*_path_of(again, outermost), name[:64]]))
+        raise DuplicateName(place_of((*_path_of(again, outermost), name[:64])))
 
 
 def _colons(data: bytes | bytearray) -> int:
@@ -70,13 +78,14 @@ def _first_double(pairs: list[tuple[str, Any]]) -> str:
     raise AssertionError("all names are different")
 
 
-def _path_of(tree: Any, wanted: Any) -> list[str]:
-    """Return the names that lead to the very object `wanted`; none where it is not in `tree` any more."""
-    waiting: list[tuple[Any, tuple[str, ...]]] = [(tree, ())]
+def _path_of(tree: Any, wanted: Any) -> Path:
+    """Return what leads to the very object `wanted`; nothing where it is not in `tree` any more."""
+    waiting: list[tuple[Any, Path]] = [(tree, ())]
     while waiting:
         node, path = waiting.pop()
         if node is wanted:
-            return list(path)
+            return path
         parts = node.items() if type(node) is dict else enumerate(node)
-        waiting += [(part, (*path, str(at)[:64])) for at, part in parts if type(part) in (dict, list)]
-    return []
+        steps = [(at if isinstance(at, int) else at[:64], part) for at, part in parts if type(part) in (dict, list)]
+        waiting += [(part, (*path, at)) for at, part in steps]
+    return ()

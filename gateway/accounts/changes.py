@@ -38,6 +38,8 @@ def create(
             raise RequestError(f"`{what}` is no name: at most 256 characters, none of them NUL", param=what)
     if wrong := next((route for route in lists.get("routes", ()) if not is_route(route)), None):
         raise RequestError(NO_ROUTE.format(wrong), param="routes")
+    if expires is not None and expires <= time.time():
+        raise RequestError("`expires` is past: the key would be refused from the start", param="expires")
     if key_id in accounts.keyring.records:
         raise KeyExists(key_id)
     secret = new_secret()
@@ -65,10 +67,13 @@ def revoke(record: KeyRecord) -> KeyRecord:
 
 
 def rotate(record: KeyRecord, secret: str, grace_s: float) -> KeyRecord:
-    """Replace the secret; the old one stays valid for `grace_s`. Raises `KeyRevoked`."""
+    """Replace the secret; the old one stays valid for `grace_s`. Raises `KeyRevoked`, or `RequestError` for a time that
+    is none."""
     if record.revoked_at_s is not None:
         raise KeyRevoked(record.id)
-    until = time.time() + min(max(0.0, grace_s), MAX_GRACE_S)
+    if not 0 <= grace_s <= MAX_GRACE_S:
+        raise RequestError(f"`grace_s` must be from 0 to {MAX_GRACE_S:.0f} seconds, found {grace_s:g}", param="grace_s")
+    until = time.time() + grace_s
     return replace(record, digest=digest_of(secret), previous_digest=record.digest, previous_until_s=until)
 
 

@@ -22,9 +22,9 @@ on to other servers are made from too.
 
 A field that this page does not name is reported, unless it looks like one mistyped (`temprature`): then it is
 refused, with the name that was probably meant; or its name or value is like a constraint's or an option's of a
-draw (`json_mode`, `stop_strings`, a schema under another name): then it is refused too. More than 50 fields without a use are refused. Two fields that
-say different things of one matter are refused. A socket takes what chat takes, a batch's line what its endpoint
-takes, without `stream`. A body nests at most 200 levels.
+draw (`json_mode`, `stop_strings`, a schema under another name): then it is refused too. More than 50 fields
+without a use are refused. Two fields that say different things of one matter are refused. A socket takes what
+chat takes, a batch's line what its endpoint takes, without `stream`. A body nests at most 200 levels.
 
 *upstream* says what becomes of an option where another server answers: sent to every server, to those with one of
 these settings of `dialect` and else refused, or refused.

@@ -20,6 +20,7 @@ from typing import Any
 from sluicegate.gateway.accounts.accounts import Accounts
 from sluicegate.gateway.accounts.changes import audit_facts, create, revoke, rotate
 from sluicegate.gateway.accounts.export import DIMENSIONS, as_csv, rows
+from sluicegate.gateway.accounts.idle_keys import idle_words
 from sluicegate.gateway.accounts.records import KeyRecord, day_of, known_day, limits_of, moment, new_secret
 from sluicegate.gateway.accounts.stores.base import creation
 from sluicegate.gateway.audit import writer_of
@@ -95,6 +96,8 @@ def _create(parsed: argparse.Namespace) -> int:
         with _audited(parsed, "keys.create", record.id, **audit_facts(record)):
             accounts.store.edit_key(record.id, creation(record))
         print(secret)
+    for words in idle_words(record, load(parsed.config, os.environ)):
+        print(f"note: {words}", file=sys.stderr)
     return 0
 
 
@@ -149,6 +152,8 @@ def _team(parsed: argparse.Namespace) -> int:
             parsed, "teams.limits", parsed.id, limits={n: v for n, v in asdict(limits).items() if v is not None}
         ):
             accounts.store.put_team(parsed.id, limits)
+        found = [f"{name} {value:g}" for name, value in asdict(limits).items() if value is not None]
+        print(f"team {parsed.id!r}: {', '.join(found) or 'no limits'}")
     return 0
 
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from sluicegate.gateway.commands.arguments import cannot_read
 from sluicegate.plugins.errors import ConfigurationError
 
 NOTES = """\
@@ -42,7 +43,7 @@ def _read(given: str) -> Any:
         else:
             text = given if given.lstrip().startswith(("{", "[")) else Path(given).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"cannot read {given}: {error}") from error
+        raise cannot_read(given, error) from error
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:

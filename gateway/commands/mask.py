@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from sluicegate.gateway.commands.arguments import cannot_read
 from sluicegate.grammar import is_compiled
 from sluicegate.plugins import ConfigurationError, GrammarError, TokenRejected
 
@@ -94,7 +95,7 @@ def _read(text: str, at: str = "") -> str:
     try:
         return path.read_text("utf-8") if at or (len(text) < 4096 and path.is_file()) else text
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"cannot read {path}: {error}") from error
+        raise cannot_read(path, error) from error
 
 
 def _tokens(vocabulary: Any, text: str) -> list[int]:

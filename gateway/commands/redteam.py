@@ -21,6 +21,7 @@ from typing import Any
 
 import httpx
 
+from sluicegate.gateway.commands.arguments import cannot_read, count, count_or_none
 from sluicegate.gateway.commands.reasons import FAULTS, reason, words_of
 from sluicegate.gateway.commands.statistics import share
 from sluicegate.plugins import ConfigurationError
@@ -58,8 +59,8 @@ def define(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--key", default=os.environ.get("SLUICEGATE_API_KEY", ""), help="API key ($SLUICEGATE_API_KEY)")
     parser.add_argument("--model", default="", help="model to ask (the first that is served)")
     parser.add_argument("--via", choices=("chat", "moderations"), default="chat")
-    parser.add_argument("--limit", type=int, default=0, help="rows of each file (all)")
-    parser.add_argument("--parallel", type=int, default=4, help="requests at the same time")
+    parser.add_argument("--limit", type=count_or_none, default=0, help="rows of each file (all)")
+    parser.add_argument("--parallel", type=count, default=4, help="requests at the same time")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     parser.set_defaults(run=run)
 
@@ -84,7 +85,7 @@ def rows_of(path: Path, limit: int = 0) -> Iterator[RedteamRow]:
         with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
             lines = [line for line in file if line.strip()]
     except (OSError, UnicodeDecodeError, EOFError) as error:
-        raise ConfigurationError(f"cannot read {path}: {error}") from error
+        raise cannot_read(path, error) from error
     for number, line in enumerate(lines[: limit or None], 1):
         try:
             tree = json.loads(line)

@@ -18,7 +18,7 @@ from sluicegate.gateway.grpc.messages import EmbedRequest, GenerateRequest, Mess
 from sluicegate.gateway.grpc.wire import check_entries, no_message
 from sluicegate.gateway.prompts.places import BodyPlaces
 from sluicegate.plugins import Request, RequestError
-from sluicegate.plugins.contract.texts import Path
+from sluicegate.plugins.json_names import Path
 
 AS_THEY_ARE = frozenset({"model", "n", "temperature", "top_p", "seed", "max_tokens", "user", "parallel_tool_calls"})
 M = TypeVar("M", GenerateRequest, EmbedRequest)
@@ -159,7 +159,7 @@ def _call(call: ToolCall) -> Tree:
 
 
 def _tools(given: Any, reader: Reader) -> Tree:
-    return {"tools": [_tool(one, f"tools.{place}", reader) for place, one in enumerate(given)]}
+    return {"tools": [_tool(one, f"tools[{place}]", reader) for place, one in enumerate(given)]}
 
 
 def _tool(one: Tool, where: str, reader: Reader) -> Tree:

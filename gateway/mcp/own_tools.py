@@ -17,7 +17,7 @@ from sluicegate.gateway.mcp.settings import OWN
 from sluicegate.gateway.prompts.places import BodyPlaces, in_words_of
 from sluicegate.gateway.request.pipeline import Pipeline
 from sluicegate.plugins import Constraint, GenerationFailed, Message, Request, RequestError, Sampling
-from sluicegate.plugins.contract.texts import Path
+from sluicegate.plugins.json_names import Path
 
 ROUTE = f"/mcp/{OWN}"
 MAX_TOKENS = 1024

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sluicegate.plugins import Request, RequestError, place_of, with_places
-from sluicegate.plugins.contract.texts import Path
+from sluicegate.plugins.json_names import Path
 
 DECODED = "(decoded)"
 """The step to what stands in JSON text; no caller has written it."""

@@ -32,11 +32,10 @@ from sluicegate.plugins.contract.requests import (
     Tool,
     ToolCall,
 )
+from sluicegate.plugins.json_names import Path, Step, place_of
 from sluicegate.plugins.json_schema import KEYWORDS, named
 
 Kind = Literal["message", "arguments", "document", "prose", "fixed"]
-Step = str | int
-Path = tuple[Step, ...]
 NEVER_READ: Mapping[type, frozenset[str]] = {
     Request: frozenset(("id", "model", "user", "api_key", "on_behalf_of", "metadata", "reuse")),
     Parts: frozenset(("template", "version")),
@@ -78,11 +77,6 @@ class Text(NamedTuple):
     def is_free(self) -> bool:
         """Return whether the text may be replaced; False for `fixed`."""
         return self.kind != "fixed"
-
-
-def place_of(path: Path) -> str:
-    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
-    return "".join(steps).removeprefix(".")
 
 
 def with_places(text: str, spell: Callable[[Path], str]) -> str:

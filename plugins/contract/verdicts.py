@@ -8,8 +8,8 @@ from typing import Literal
 
 from sluicegate.plugins.contract.names import CHANNELS, Channel
 from sluicegate.plugins.contract.requests import Message
-from sluicegate.plugins.contract.texts import Path
 from sluicegate.plugins.frozen import quick
+from sluicegate.plugins.json_names import Path
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from itertools import groupby
 from typing import Literal
 
 from sluicegate.plugins import Message, Request, Text, place_of
-from sluicegate.plugins.contract.texts import Path
+from sluicegate.plugins.json_names import Path
 from sluicegate.safety.matching.json_escapes import Unescaped
 
 As = Literal["user", "document", "beside"]

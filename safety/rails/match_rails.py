@@ -29,7 +29,7 @@ from sluicegate.plugins import (
     in_two,
     texts_of,
 )
-from sluicegate.plugins.contract.texts import Path
+from sluicegate.plugins.json_names import Path
 from sluicegate.safety.matching.automaton import Automaton, Match
 from sluicegate.safety.matching.json_escapes import find_spelled, joined
 from sluicegate.safety.matching.scanner import Scanner, find_all

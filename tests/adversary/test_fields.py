@@ -182,7 +182,7 @@ def test_a_body_of_unknown_names_is_refused_as_a_whole(gateway: RunningGateway) 
 
 def test_a_part_that_is_no_text_is_refused_by_its_type(gateway: RunningGateway) -> None:
     part = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
-    said = refused(ask(gateway, messages=[{"role": "user", "content": [part]}]), "messages.0.content.0.type")
+    said = refused(ask(gateway, messages=[{"role": "user", "content": [part]}]), "messages[0].content[0].type")
     assert "'image_url' is not served" in said
     block = {"type": "image", "source": {"type": "url", "url": "https://example.com/x.png"}}
     assert "'image' is not served" in ask(gateway, MESSAGES, messages=[{"role": "user", "content": [block]}]).text

@@ -171,13 +171,17 @@ FULL = '["\\\\",' + "[]," * 60_000 + "1]"
 """JSON of 120,000 values as a string, with an escape in it."""
 CALLED = {"id": "a", "type": "function", "function": {"name": "f", "arguments": FULL}}
 INSIDE = [
-    (CHAT, {"messages": [{"role": "assistant", "tool_calls": [CALLED]}]}, "messages.0.tool_calls.0.function.arguments"),
+    (
+        CHAT,
+        {"messages": [{"role": "assistant", "tool_calls": [CALLED]}]},
+        "messages[0].tool_calls[0].function.arguments",
+    ),
     (CHAT, {"messages": [{"role": "user", "content": "x"}], "guided_json": FULL}, "guided_json"),
     (CHAT, {"messages": [{"role": "user", "content": "x"}], "json_schema": FULL}, "json_schema"),
     (
         "/v1/responses",
         {"input": [{"type": "function_call", "call_id": "a", "name": "f", "arguments": FULL}]},
-        "input.0.function_call.arguments",
+        "input[0].function_call.arguments",
     ),
 ]
 

@@ -187,13 +187,17 @@ def test_what_a_grammar_spells_is_screened_like_every_text() -> None:
 @pytest.mark.parametrize(
     ("path", "tool", "param"),
     [
-        (CHAT, {"type": "custom"}, "tools.0"),
-        (CHAT, {"type": "custom", "custom": {"name": "n"}, "function": {"name": "n"}}, "tools.0"),
-        (CHAT, {"type": "custom", "custom": {"name": "n", "format": {"type": "grammar"}}}, "tools.0.custom.format"),
-        (CHAT, chat_tool("n", "ebnf", "x"), "tools.0.custom.format.grammar.syntax"),
-        (RESPONSES, {"type": "custom", "name": "n", "parameters": {}}, "tools.0"),
-        (RESPONSES, {"type": "custom", "name": "n", "format": {"type": "grammar", "syntax": "lark"}}, "tools.0.format"),
-        (RESPONSES, {"type": "function", "name": "n", "format": {"type": "text"}}, "tools.0"),
+        (CHAT, {"type": "custom"}, "tools[0]"),
+        (CHAT, {"type": "custom", "custom": {"name": "n"}, "function": {"name": "n"}}, "tools[0]"),
+        (CHAT, {"type": "custom", "custom": {"name": "n", "format": {"type": "grammar"}}}, "tools[0].custom.format"),
+        (CHAT, chat_tool("n", "ebnf", "x"), "tools[0].custom.format.grammar.syntax"),
+        (RESPONSES, {"type": "custom", "name": "n", "parameters": {}}, "tools[0]"),
+        (
+            RESPONSES,
+            {"type": "custom", "name": "n", "format": {"type": "grammar", "syntax": "lark"}},
+            "tools[0].format",
+        ),
+        (RESPONSES, {"type": "function", "name": "n", "format": {"type": "text"}}, "tools[0]"),
     ],
 )
 def test_half_a_custom_tool_is_refused_by_name(path: str, tool: Any, param: str) -> None:

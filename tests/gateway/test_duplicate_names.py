@@ -49,7 +49,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway
         (CHAT, asking('"max_tokens": 8'), "max_tokens"),
         (CHAT, asking('"\\u006dodel": "other"'), "model"),
         (CHAT, asking(f'"response_format": {FORMAT}'), IN_SCHEMA),
-        (CHAT, '{"model": "bundled", "messages": ' + TALK + "}", "messages.0.content"),
+        (CHAT, '{"model": "bundled", "messages": ' + TALK + "}", "messages[0].content"),
         (CHAT, asking('"metadata": ' + "[" * 1000 + "]" * 1000 + ', "metadata": {}'), None),
         ("/v1/completions", '{"model": "bundled", "prompt": "a", "prompt": "b"}', "prompt"),
         ("/v1/responses", '{"model": "bundled", "input": "a", "input": "b"}', "input"),

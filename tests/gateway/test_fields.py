@@ -165,7 +165,7 @@ def test_an_image_is_refused_with_a_sentence_that_says_so(dialect: str, part: di
     body = {**BODIES[dialect], name: [{"role": "user", "content": [part]}]}
     with pytest.raises(RequestError, match=r"is not served here; models here read text, no images; expected") as found:
         PARSERS[dialect](body)
-    assert found.value.param == f"{name}.0.content.0.type"
+    assert found.value.param == f"{name}[0].content[0].type"
 
 
 @pytest.mark.parametrize("name", ["top_p", "top_k", "min_p", "repetition_penalty"])
@@ -270,7 +270,7 @@ def test_a_body_nests_as_deep_as_stated_and_no_deeper() -> None:
     read_json(json.dumps({"a": nested(MAX_DEPTH - 1)}).encode())
     with pytest.raises(RequestError) as caught:
         read_json(json.dumps({"a": {"b": nested(MAX_DEPTH - 1)}}).encode())
-    assert (caught.value.code, caught.value.param) == ("nested_too_deeply", "a.b.0.0.0.0")
+    assert (caught.value.code, caught.value.param) == ("nested_too_deeply", "a.b[0][0][0][0]")
 
 
 def test_brackets_in_texts_are_no_depth() -> None:

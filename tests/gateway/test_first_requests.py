@@ -42,14 +42,14 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"messages": []}, "`messages`: List should have at least 1 item after validation, not 0"),
     ({"messages": [{"role": "usr", "content": "x"}]}, 'found "usr"'),
     ({"messages": [{"role": "x" * 99, "content": "x"}]}, "found a string of 99 characters"),
-    ({"messages": [{"content": "x"}]}, "`messages.0.role`: Field required"),
+    ({"messages": [{"content": "x"}]}, "`messages[0].role`: Field required"),
     ({"response_format": "json_object"}, '`response_format`: Input should be an object, found "json_object"'),
     ({"response_format": {"type": "json_schema"}}, "`response_format`: `json_schema` is required"),
     (
         {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": "{}"}}},
         '`response_format.json_schema.schema`: Input should be an object, or true or false, found "{}"',
     ),
-    ({"tools": [{"type": "function"}]}, "`tools.0`: `function` is required"),
+    ({"tools": [{"type": "function"}]}, "`tools[0]`: `function` is required"),
 ]
 
 

@@ -161,10 +161,10 @@ def test_results_whose_input_is_gone_are_shown_while_they_are_all_there(app: Tes
     [
         ({}, "requests"),
         ({"requests": []}, "requests"),
-        ({"requests": [{"custom_id": "a"}]}, "requests.0.params"),
-        ({"requests": [{"custom_id": "", "params": {}}]}, "requests.0.custom_id"),
-        ({"requests": [request("a"), request("b"), request("a")]}, "requests.2.custom_id"),
-        ({"requests": [{"custom_id": "a", "params": [1]}]}, "requests.0.params"),
+        ({"requests": [{"custom_id": "a"}]}, "requests[0].params"),
+        ({"requests": [{"custom_id": "", "params": {}}]}, "requests[0].custom_id"),
+        ({"requests": [request("a"), request("b"), request("a")]}, "requests[2].custom_id"),
+        ({"requests": [{"custom_id": "a", "params": [1]}]}, "requests[0].params"),
     ],
 )
 def test_a_batch_that_cannot_be_run_is_refused_before_anything_is_kept(app: TestApp, body: Any, param: str) -> None:

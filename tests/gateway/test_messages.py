@@ -87,9 +87,16 @@ def test_results_documents_and_thoughts_of_earlier_turns_are_read() -> None:
             "content": [
                 {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "sunny"}]},
                 {"type": "document", "source": {"type": "text", "data": "a report", "media_type": "text/plain"}},
+                {
+                    "type": "search_result",
+                    "source": "https://a.example",
+                    "title": "A",
+                    "content": [{"type": "text", "text": "b"}],
+                },
                 {"type": "text", "text": "So?"},
             ],
         },
+        {"role": "system", "content": [{"type": "text", "text": "Answer in Danish."}]},
     ]
     body = {"model": "scripted", "max_tokens": 9, "messages": turns, "system": "Be brief.", "tools": TOOLS}
     with TestApp(script=["Fine."]) as gateway:
@@ -102,9 +109,35 @@ def test_results_documents_and_thoughts_of_earlier_turns_are_read() -> None:
         ("assistant", "I look.", None),
         ("tool", "sunny", None),
         ("user", "a report", "document"),
+        ("user", "[A] https://a.example\nb", "document"),
         ("user", "So?", None),
+        ("system", "Answer in Danish.", None),
     ]
     assert request.messages[2].tool_calls[0].arguments == '{"city":"Oslo"}'
+
+
+@pytest.mark.parametrize(
+    ("turn", "said"),
+    [
+        ({"role": "user", "content": [{"type": "text"}]}, "`messages[0].content[0].text`: Field required"),
+        ({"role": "user", "content": [{"type": "text", "text": 5}]}, "`messages[0].content[0].text`: Input should be"),
+        ({"role": "user", "content": [{"type": "document"}]}, "`messages[0].content[0].source`: Field required"),
+        (
+            {"role": "user", "content": [{"type": "document", "source": {"type": "url"}}]},
+            "`messages[0].content[0].source`: type 'url' is not served here",
+        ),
+        (
+            {"role": "system", "content": [{"type": "document", "source": {"type": "text", "data": "x"}}]},
+            "`messages[0]`: a message of role 'system' is text, found a block of type 'document'",
+        ),
+    ],
+)
+def test_errors_name_the_place_of_the_body_that_was_sent(
+    gateway: RunningGateway, turn: dict[str, Any], said: str
+) -> None:
+    answer = post(gateway, messages=[turn])
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["error"]["message"].startswith(said)
 
 
 @pytest.mark.parametrize(

@@ -24,13 +24,15 @@ def without(item: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 RESPONSES: list[tuple[dict[str, Any], str]] = [
-    ({"role": "usr", "content": "hi"}, "input.0.role"),
-    ({"role": "user"}, "input.0.content"),
-    ({"type": "message", "role": "user"}, "input.0.content"),
-    ({"type": "message", "content": "hi"}, "input.0.role"),
-    ({"role": "user", "content": 3}, "input.0.content"),
-    *((without(CALL, name), f"input.0.{name}") for name in ("call_id", "name", "arguments")),
-    ({**CALL, "name": 3}, "input.0.name"),
+    ({"role": "usr", "content": "hi"}, "input[0].role"),
+    ({"role": "user"}, "input[0].content"),
+    ({"type": "message", "role": "user"}, "input[0].content"),
+    ({"type": "message", "content": "hi"}, "input[0].role"),
+    ({"role": "user", "content": 3}, "input[0].content"),
+    *((without(CALL, name), f"input[0].{name}") for name in ("call_id", "name", "arguments")),
+    ({**CALL, "name": 3}, "input[0].name"),
+    ({"role": "user", "content": [{"type": "input_text", "content": "hi"}]}, "input[0].content[0]"),
+    ({"role": "assistant", "content": [{"type": "refusal", "text": "no"}]}, "input[0].content[0]"),
 ]
 
 
@@ -43,7 +45,7 @@ def test_an_item_of_a_response(item: dict[str, Any], param: str) -> None:
 @pytest.mark.parametrize("content", [{}, {"content": None}])
 def test_a_message_without_content(role: str, content: dict[str, Any]) -> None:
     error = refused(parse_chat, {**CHAT, "messages": [{"role": role, **content}]})
-    assert error.param == "messages.0"
+    assert error.param == "messages[0]"
     assert "needs `content`" in error.message
 
 
@@ -101,7 +103,7 @@ HI = {"role": "user", "content": "hi"}
 KINDS: list[tuple[Callable[[dict[str, Any], str | None], object], dict[str, Any], str]] = [
     (parse_completions, {"prompt": 3}, "`prompt`: Input should be a string or an array, found 3"),
     (parse_response, {"input": 3}, "`input`: Input should be a string or an array, found 3"),
-    (parse_chat, {"messages": [{**HI, "content": {}}]}, "`messages.0.content`: Input should be a string or an array"),
+    (parse_chat, {"messages": [{**HI, "content": {}}]}, "`messages[0].content`: Input should be a string or an array"),
     (parse_chat, {"messages": [HI], "guided_json": 3}, "an object, true or false, or a string, found 3"),
     (parse_chat, {"messages": [HI], "tool_choice": 3}, "'none', 'auto', 'required' or 'any', or an object, found 3"),
     (

@@ -103,7 +103,7 @@ def test_an_answer_cut_by_its_length_is_incomplete(gateway: RunningGateway) -> N
         ({"background": True}, "background"),
         ({"truncation": "auto"}, "truncation"),
         ({"input": []}, "input"),
-        ({"input": [{"type": "item_reference", "id": "x"}]}, "input.0"),
+        ({"input": [{"type": "item_reference", "id": "x"}]}, "input[0]"),
         ({"text": {"format": {"type": "json_schema", "name": "x"}}}, "text.format"),
         ({"tools": [{"type": "web_search"}]}, "tools"),
     ],

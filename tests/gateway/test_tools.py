@@ -272,10 +272,10 @@ def test_what_a_tool_said_cannot_end_its_turn() -> None:
     [
         ({"tool_choice": {"type": "function", "function": {"name": "nobody"}}}, "tool_choice"),
         ({"tools": [], "tool_choice": "required"}, "tool_choice"),
-        ({"tools": [WEATHER, WEATHER]}, "tools.1"),
-        ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools.0"),
-        ({"tools": [{"type": "custom", "function": {"name": "x"}}]}, "tools.0"),
-        ({"messages": [{"role": "tool", "content": "x"}]}, "messages.0"),
+        ({"tools": [WEATHER, WEATHER]}, "tools[1]"),
+        ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools[0]"),
+        ({"tools": [{"type": "custom", "function": {"name": "x"}}]}, "tools[0]"),
+        ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0]"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(fields: dict[str, Any], param: str) -> None:

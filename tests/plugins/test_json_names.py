@@ -63,10 +63,10 @@ def test_doubles_are_found_and_nothing_else(text: str) -> None:
     ("text", "path"),
     [
         ('{"a": 1, "a": 2}', "a"),
-        ('{"a": {"x": [{"b": 1, "b": 2}]}}', "a.x.0.b"),
+        ('{"a": {"x": [{"b": 1, "b": 2}]}}', "a.x[0].b"),
         ('{"a": {"b": 1, "b": 2}, "a": 3}', "a"),
         ('{"messages": 1, "\\u006dessages": 2}', "messages"),
-        ("[" + '{"' + "n" * 5000 + '": 1, "' + "n" * 5000 + '": 2}]', "0." + "n" * 64),
+        ("[" + '{"' + "n" * 5000 + '": 1, "' + "n" * 5000 + '": 2}]', "[0]." + "n" * 64),
     ],
 )
 def test_the_place_is_named(text: str, path: str) -> None:

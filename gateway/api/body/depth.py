@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator
 
-from sluicegate.plugins import RequestError
+from sluicegate.plugins import RequestError, place_of
 
 MAX_DEPTH = 200
 """Objects and arrays inside each other. A server that we ask gets a body with a few levels more, which must stay below
@@ -27,7 +27,7 @@ def check_depth(tree: Any, text: bytes | str | None = None, *, at: str = "") -> 
         level = [(part, (path, name)) for node, path in level for name, part in _parts(node)]
         if not level:
             return
-    where = ".".join([*([at] if at else []), *_path(level[0][1])[:_SHOWN]])
+    where = place_of((*([at] if at else []), *_path(level[0][1])[:_SHOWN]))
     raise RequestError(
         f"`{where}` nests deeper than the {MAX_DEPTH} levels that are read; make it flatter",
         param=where,
@@ -69,9 +69,9 @@ def _parts(node: Any) -> list[tuple[Any, Any]]:
     return []
 
 
-def _path(linked: Any) -> list[str]:
-    names: list[str] = []
+def _path(linked: Any) -> list[str | int]:
+    names: list[str | int] = []
     while linked:
         linked, name = linked
-        names.append(str(name)[:64])
+        names.append(name if isinstance(name, int) else name[:64])
     return names[::-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -14,7 +15,7 @@ from sluicegate.gateway.api.body.depth import check_depth
 from sluicegate.gateway.api.body.nearest import Nearest
 from sluicegate.gateway.api.body.unknown_fields import BodyFields, W, paths_of
 from sluicegate.gateway.prompts.places import BodyPlaces, in_words_of
-from sluicegate.plugins import Request, RequestError, exact_json
+from sluicegate.plugins import Request, RequestError, exact_json, place_of
 from sluicegate.plugins.frozen import frozen_when_checked
 from sluicegate.plugins.json_names import DuplicateName, check_once
 
@@ -114,13 +115,15 @@ def checked(kind: type[M], tree: Any) -> M:
     try:
         return kind.model_validate(tree)
     except ValidationError as error:
-        raise first_complaint(error, kind) from error
+        raise first_complaint(error, kind, tree) from error
 
 
-def first_complaint(error: ValidationError, body: type[BaseModel]) -> RequestError:
+def first_complaint(error: ValidationError, body: type[BaseModel], tree: Any) -> RequestError:
     """Return the first validation error; where several shapes are possible, that of the nearest. `body` is the model
-    that was expected."""
+    that was expected, `tree` what was found."""
     found = error.errors(include_url=False)
+    for one in found:
+        one["loc"] = _without_kinds(one["loc"], tree)
     if kind := _kind_not_served(found):
         return kind
     nearest = _of_nearest_shapes(found)
@@ -134,9 +137,9 @@ def first_complaint(error: ValidationError, body: type[BaseModel]) -> RequestErr
 
 def _not_known(path: str, body: type[BaseModel]) -> RequestError:
     """Return an error for a field of an object that takes no other fields than its own, which it names."""
-    parent, _, name = path.rpartition(".")
+    parent, _, name = re.sub(r"\[\d+\]", "[]", path).rpartition(".")
     inside = [found.rpartition(".") for found, _, _ in paths_of(body)]
-    names = [known for above, _, known in inside if above.replace("[]", "") == parent]
+    names = [known for above, _, known in inside if above == parent]
     meant = Nearest(names).find(name)
     what = f"did you mean `{meant}`?" if meant else f"known: {', '.join(sorted(names))}"
     return RequestError(f"`{path}` is no field that is known here; {what}", param=path, code="invalid_parameter")
@@ -264,7 +267,27 @@ def _not_served(path: str, ones: list[ErrorDetails]) -> RequestError:
 
 
 def _path(location: tuple[int | str, ...]) -> str:
-    return ".".join(str(part) for part in location if not _is_branch(part))
+    return place_of(tuple(part for part in location if not _is_branch(part)))
+
+
+def _without_kinds(location: tuple[int | str, ...], tree: Any) -> tuple[int | str, ...]:
+    """Return a location without the kinds of blocks that pydantic puts into it: `document` in `content[0].document.
+    source`, of a block whose `type` says so."""
+    kept: list[int | str] = []
+    for at, part in enumerate(location):
+        is_kind = isinstance(tree, dict) and tree.get("type") == part and at + 1 < len(location)
+        if is_kind and not isinstance(tree.get(part), dict | list):
+            continue
+        if not _is_branch(part):
+            tree = _inside(tree, part)
+        kept.append(part)
+    return tuple(kept)
+
+
+def _inside(tree: Any, part: int | str) -> Any:
+    if isinstance(tree, dict):
+        return tree.get(part)
+    return tree[part] if isinstance(tree, list) and isinstance(part, int) and part < len(tree) else None
 
 
 def _is_branch(part: int | str) -> bool:

@@ -36,7 +36,7 @@ def check_provider_tools(tools: Any) -> Any:
             plain = _DATED.sub("", kind)
             for names, found in ((RUN_ELSEWHERE, elsewhere), (BUILT_IN, built_in)):
                 if plain in names:
-                    found.append(f"{kind!r} (`tools.{place}`)")
+                    found.append(f"{kind!r} (`tools[{place}]`)")
     if elsewhere or built_in:
         raise RequestError(
             "; ".join([*_said(elsewhere, _WHY_ELSEWHERE), *_said(built_in, _WHY_BUILT_IN)]),

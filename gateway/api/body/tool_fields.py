@@ -178,10 +178,10 @@ def tools_of(given: Iterable[OfferedTool], places: BodyPlaces) -> tuple[Tool, ..
         if not _NAME.fullmatch(name):
             raise RequestError(
                 f"{name[:80]!r} is no name for a tool; use 1 to 128 letters, digits, `_`, `-` and `.`",
-                param=f"tools.{i}",
+                param=f"tools[{i}]",
             )
         if name in tools:
-            raise RequestError(f"two tools are named {name!r}", param=f"tools.{i}")
+            raise RequestError(f"two tools are named {name!r}", param=f"tools[{i}]")
         if len(tools) == MAX_TOOLS:
             raise RequestError(f"at most {MAX_TOOLS} tools are read", param="tools")
         tools[name] = Tool(name, description or "", _arguments(i, name, parameters, places), custom, form)

@@ -12,14 +12,15 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-_CONSTRAINTS = frozenset(
-    "schema schemas json regex regexp grammar grammars gbnf ebnf bnf lark guided structured constraint constraints "
-    "constrained".split()
-)
-_DRAWS = frozenset(
-    "stop stops temp temperature penalty penalties sampler samplers sampling logit logits beam beams seed".split()
-)
-_RESULTS = frozenset("output outputs result results return returns response".split())
+_CONSTRAINTS = frozenset((
+    "schema", "schemas", "json", "regex", "regexp", "grammar", "grammars", "gbnf", "ebnf", "bnf", "lark", "guided",
+    "structured", "constraint", "constraints", "constrained",
+))  # fmt: skip
+_DRAWS = frozenset((
+    "stop", "stops", "temp", "temperature", "penalty", "penalties", "sampler", "samplers", "sampling", "logit",
+    "logits", "beam", "beams", "seed",
+))  # fmt: skip
+_RESULTS = frozenset(("output", "outputs", "result", "results", "return", "returns", "response"))
 """What a tool answers: a schema of that is a description."""
 _EARLIER = ("messages[].", "input[].")
 """Notes of earlier answers, which constrain nothing."""

@@ -34,7 +34,7 @@ from sluicegate.gateway.api.body.tool_fields import (
 from sluicegate.gateway.api.body.unknown_fields import BodyFields, Listed, Wire
 from sluicegate.gateway.prompts.places import BodyPlaces
 from sluicegate.plugins import Constraint, Message, Request, RequestError, Sampling, Tool, ToolChoice
-from sluicegate.plugins.contract.texts import Path
+from sluicegate.plugins.json_names import Path
 
 MAX_VARIABLES = 32
 THOUGHTS = ("enable_thinking", "thinking")

@@ -22,7 +22,7 @@ from sluicegate.gateway.api.body.unknown_fields import BodyFields
 from sluicegate.gateway.fields import asks
 from sluicegate.gateway.prompts.places import BodyPlaces
 from sluicegate.plugins import Constraint, Message, Request, RequestError
-from sluicegate.plugins.contract.texts import Path
+from sluicegate.plugins.json_names import Path
 
 MAX_PROMPTS = 32
 DEFAULT_MAX_TOKENS = 16

@@ -141,8 +141,8 @@ def _lines(tree: Tree) -> tuple[list[bytes], tuple[str, ...]]:
     for at, one in enumerate(wire.requests):
         if one.custom_id in seen:
             raise RequestError(
-                f"`requests.{at}.custom_id`: {one.custom_id[:100]!r} was used before; each request has its own",
-                param=f"requests.{at}.custom_id",
+                f"`requests[{at}].custom_id`: {one.custom_id[:100]!r} was used before; each request has its own",
+                param=f"requests[{at}].custom_id",
             )
         seen.add(one.custom_id)
     return [

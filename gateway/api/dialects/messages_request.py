@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from sluicegate.gateway.api.body.parsing import Parsed, Tree, read_body
 from sluicegate.gateway.api.body.provider_tools import OfferedTools
@@ -35,7 +35,7 @@ from sluicegate.plugins import (
     ToolChoice,
     exact_json,
 )
-from sluicegate.plugins.contract.texts import Path
+from sluicegate.plugins.json_names import Path
 
 NAMES = {"stop": "stop_sequences"}
 """What this dialect calls parameters of chat, where it differs."""
@@ -73,18 +73,39 @@ class DocumentBlock(Wire):
     title: str | None = None
 
 
+class SearchResult(Wire):
+    """What a search found; the input rails judge it as a document."""
+
+    type: Literal["search_result"]
+    source: str
+    title: str
+    content: Listed[TextBlock]
+
+
 class ThinkingBlock(Wire):
     """Thoughts of an earlier answer; models are not shown them again."""
 
     type: Literal["thinking", "redacted_thinking"]
 
 
-ContentBlock = Annotated[TextBlock | ToolUse | ToolResult | DocumentBlock | ThinkingBlock, Field(discriminator="type")]
+ContentBlock = Annotated[
+    TextBlock | ToolUse | ToolResult | DocumentBlock | SearchResult | ThinkingBlock, Field(discriminator="type")
+]
 
 
 class MessagesTurn(Wire):
-    role: Literal["user", "assistant"]
+    """`system`: what the system says in the middle of the conversation, besides the field `system`."""
+
+    role: Literal["user", "assistant", "system"]
     content: str | Listed[ContentBlock]
+
+    @model_validator(mode="after")
+    def _says_what_its_role_may(self) -> MessagesTurn:
+        blocks = () if isinstance(self.content, str) else self.content
+        other = next((block.type for block in blocks if not isinstance(block, TextBlock)), None)
+        if self.role == "system" and other:
+            raise ValueError(f"a message of role 'system' is text, found a block of type {other!r}")
+        return self
 
 
 class CustomTool(Wire):
@@ -293,6 +314,9 @@ def _turn(at: int, turn: MessagesTurn) -> Iterator[Said]:
         elif isinstance(block, DocumentBlock):
             title = f"[{block.title}]\n" if block.title else ""
             yield MessageOrigin((*place, "source", "data")), Message("user", title + block.source.data, "document")
+        elif isinstance(block, SearchResult):
+            found = f"[{block.title}] {block.source}\n{_text(block.content)}"
+            yield MessageOrigin(_at((*place, "content"), block.content)), Message("user", found, "document")
     if text or calls:
         place = ("messages", at, "content") + ((text[0][0], "text") if len(text) == 1 else ())
         said = Message(turn.role, "".join([part for _, part in text]), tool_calls=tuple([call for _, call in calls]))

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from pydantic import model_validator
+
 from sluicegate.gateway.answer.custom_text import arguments_of
 from sluicegate.gateway.api.body.depth import JsonText
 from sluicegate.gateway.api.body.unknown_fields import Listed, Wire
 from sluicegate.gateway.prompts.places import BodyPlaces, MessageOrigin, of_origins
 from sluicegate.plugins import Message, Request, RequestError, ToolCall
-from sluicegate.plugins.contract.texts import Path
+from sluicegate.plugins.json_names import Path
 
 NAMES = {
     "messages": "input",
@@ -27,6 +29,13 @@ class ResponsePart(Wire):
     type: Literal["input_text", "output_text", "text", "refusal"]
     text: str | None = None
     refusal: str | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> ResponsePart:
+        wanted = "refusal" if self.type == "refusal" else "text"
+        if getattr(self, wanted) is None:
+            raise ValueError(f'`{wanted}` is required when `type` is {self.type!r}; an empty one is ""')
+        return self
 
     def said(self) -> str:
         return (self.text or "") + (self.refusal or "")

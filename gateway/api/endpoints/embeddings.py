@@ -30,7 +30,7 @@ from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.telemetry import parent_context, semconv
 from sluicegate.plugins import Embeddings, Message, ReadingModel, Request, RequestError, Sampling, ServedModel
-from sluicegate.plugins.contract.texts import Path
+from sluicegate.plugins.json_names import Path
 
 MAX_TEXTS = 2048
 TINY = 1e-12

@@ -29,7 +29,7 @@ from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.telemetry import parent_context, semconv
 from sluicegate.plugins import Document, Message, Parts, Request, RequestError, Sampling, Scores
-from sluicegate.plugins.contract.texts import Path
+from sluicegate.plugins.json_names import Path
 
 MAX_TEXTS = 1024
 """Documents of one request, and pairs of one `/v1/score`."""

@@ -31,7 +31,11 @@ LOCAL = "local"
 
 def back_up(settings: Settings, environ: Mapping[str, str], folder: Path) -> dict[str, object]:
     """Write a backup into a new folder, beside running gateways; return what its manifest says. Each database is copied
-    as of one moment, the files of batches after it: none that it names is missed, but for those removed meanwhile."""
+    as of one moment, the files of batches after it: none that it names is missed, but for those removed meanwhile.
+    Raises `ConfigurationError`, also where there is nothing to copy."""
+    local = {} if settings.database.url else _present(_local(settings, environ))
+    if not (settings.database.url or local or settings.batches.path):
+        raise ConfigurationError("nothing that this configuration names is there to be backed up; see --config")
     writer = BackupWriter(folder)
     facts: dict[str, object] = {"at_s": int(time.time())}
     if settings.database.url:
@@ -42,9 +46,8 @@ def back_up(settings: Settings, environ: Mapping[str, str], folder: Path) -> dic
         finally:
             database.close()
     else:
-        for name, path in _local(settings, environ).items():
-            if path.exists():
-                writer.add(f"{LOCAL}/{name}", _sqlite(path) if path.suffix != ".json" else _bytes(path))
+        for name, path in local.items():
+            writer.add(f"{LOCAL}/{name}", _sqlite(path) if path.suffix != ".json" else _bytes(path))
     facts["files_missed"] = _save_files(settings, writer)
     writer.finish(facts)
     return facts
@@ -97,6 +100,10 @@ def _local(settings: Settings, environ: Mapping[str, str]) -> dict[str, Path]:
         "batches.sqlite": Path(settings.batches.path) / BATCHES if settings.batches.path else None,
     }
     return {name: path for name, path in found.items() if path is not None}
+
+
+def _present(places: Mapping[str, Path]) -> dict[str, Path]:
+    return {name: path for name, path in places.items() if path.exists()}
 
 
 def _load_local(

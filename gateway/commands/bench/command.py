@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 
+from sluicegate.gateway.commands.arguments import cannot_read, count, count_or_none, positive
 from sluicegate.gateway.commands.bench.load import BenchLoad, LoadLevel, measure
 from sluicegate.gateway.commands.bench.overload import overload, overload_table
 from sluicegate.gateway.commands.bench.plot import plot
@@ -36,16 +37,20 @@ def define(bench: argparse.ArgumentParser) -> None:
     bench.add_argument("url", nargs="?", default="http://127.0.0.1:8000", help="address of the gateway (%(default)s)")
     bench.add_argument("--model", help="model to ask (default: the first one served)")
     bench.add_argument("--concurrency", default="1,2,4,8", help="callers at once, one level each (%(default)s)")
-    bench.add_argument("--requests", type=int, default=32, help="requests of each level (%(default)s)")
-    bench.add_argument("--max-tokens", type=int, default=128, help="longest answer (%(default)s)")
+    bench.add_argument("--requests", type=count, default=32, help="requests of each level (%(default)s)")
+    bench.add_argument("--max-tokens", type=count, default=128, help="longest answer (%(default)s)")
     bench.add_argument("--free", action="store_true", help="free text instead of structured answers")
     bench.add_argument("--schema", type=Path, help="a JSON schema for the answers")
-    bench.add_argument("--slo-first-s", type=float, default=1.0, help="objective: first text (%(default)s)")
-    bench.add_argument("--slo-token-s", type=float, default=0.1, help="objective: each further token (%(default)s)")
+    bench.add_argument("--slo-first-s", type=positive, default=1.0, help="objective: first text (%(default)s)")
+    bench.add_argument("--slo-token-s", type=positive, default=0.1, help="objective: each further token (%(default)s)")
     bench.add_argument("--overload", metavar="FACTORS", help="then offer so many times the capacity, like 0.5,1,2,4")
-    bench.add_argument("--capacity", type=float, help="requests a second for --overload (default: as the sweep found)")
-    bench.add_argument("--seconds", type=float, default=15.0, help="length of each level of --overload (%(default)s)")
-    bench.add_argument("--batch-lines", type=int, default=0, help="a batch behind --overload (default: none)")
+    bench.add_argument(
+        "--capacity", type=positive, help="requests a second for --overload (default: as the sweep found)"
+    )
+    bench.add_argument(
+        "--seconds", type=positive, default=15.0, help="length of each level of --overload (%(default)s)"
+    )
+    bench.add_argument("--batch-lines", type=count_or_none, default=0, help="a batch behind --overload (default: none)")
     bench.add_argument("--plot", type=Path, metavar="FILE", help="write the sweep as SVG")
     bench.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     bench.set_defaults(run=_bench)
@@ -148,7 +153,7 @@ def _format(path: Path | None) -> dict[str, Any]:
     try:
         schema = SCHEMA if path is None else json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise ConfigurationError(f"--schema {path} cannot be read: {error}") from error
+        raise cannot_read(f"--schema {path}", error) from error
     return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
 
 

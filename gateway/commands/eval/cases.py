@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from sluicegate.gateway.commands.arguments import cannot_read
 from sluicegate.plugins import ConfigurationError
 
 FIELDS = frozenset(
@@ -199,7 +200,7 @@ def text_of(path: Path) -> str:
     try:
         return path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"cannot read {path}: {error}") from error
+        raise cannot_read(path, error) from error
 
 
 def lines_of(text: str, path: Path) -> Iterator[tuple[str, str]]:

@@ -20,6 +20,7 @@ from typing import Any
 
 import httpx
 
+from sluicegate.gateway.commands.arguments import count, count_or_none, positive
 from sluicegate.gateway.commands.eval.asking import AskedCase, Variant, ask_all, first_model, variant_of
 from sluicegate.gateway.commands.eval.cases import Case, Suite
 from sluicegate.gateway.commands.eval.checks import CheckScore, scored
@@ -48,11 +49,11 @@ def define(parser: argparse.ArgumentParser) -> None:
         help="a version to ask; two of them are compared. schema is enforced, in_prompt or none",
     )
     parser.add_argument("--judge", default="", metavar="MODEL", help="model that judges, where cases ask for one")
-    parser.add_argument("--limit", type=int, default=0, help="cases (all)")
-    parser.add_argument("--repeat", type=int, default=1, help="ask each case so often (%(default)s)")
+    parser.add_argument("--limit", type=count_or_none, default=0, help="cases (all)")
+    parser.add_argument("--repeat", type=count, default=1, help="ask each case so often (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the first repeat, and of intervals (%(default)s)")
-    parser.add_argument("--parallel", type=int, default=4, help="requests at the same time (%(default)s)")
-    parser.add_argument("--timeout", type=float, default=300.0, help="seconds for one answer (%(default)s)")
+    parser.add_argument("--parallel", type=count, default=4, help="requests at the same time (%(default)s)")
+    parser.add_argument("--timeout", type=positive, default=300.0, help="seconds for one answer (%(default)s)")
     parser.add_argument("--request", default="{}", metavar="JSON", help="further fields of every request")
     parser.add_argument("--price", default="0,0", metavar="PROMPT,COMPLETION", help="of a million tokens, for the cost")
     parser.add_argument("--at-least", type=float, default=0.0, metavar="SHARE", help="quality below it fails")
@@ -88,10 +89,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def _check_numbers(parsed: argparse.Namespace) -> None:
-    """Refuse numbers of which some would be taken for others, and a report that could not be written at the end."""
-    for name, least in (("limit", 0), ("repeat", 1), ("parallel", 1), ("timeout", 0.001)):
-        if not getattr(parsed, name) >= least:
-            raise ConfigurationError(f"--{name} must be {least} or more, found {getattr(parsed, name)}")
+    """Refuse a share that is none, and a report that could not be written at the end."""
     if not 0 <= parsed.at_least <= 1:
         raise ConfigurationError(f"--at-least is a share from 0 to 1, found {parsed.at_least}")
     if parsed.html is not None and (parsed.html.is_dir() or not parsed.html.absolute().parent.is_dir()):

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from sluicegate.gateway.commands.arguments import cannot_read
 from sluicegate.gateway.commands.redteam import HARMFUL, HARMLESS
 from sluicegate.plugins.errors import ConfigurationError
 
@@ -31,7 +32,7 @@ def answers_of(path: Path, limit: int = 0) -> Iterator[LabelledAnswer]:
         with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
             lines = [line for line in file if line.strip()]
     except (OSError, UnicodeDecodeError, EOFError) as error:
-        raise ConfigurationError(f"cannot read {path}: {error}") from error
+        raise cannot_read(path, error) from error
     skipped = 0
     for number, line in enumerate(lines[: limit or None], 1):
         row = _row(path, number, line)

@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 
+from sluicegate.gateway.commands.arguments import count
 from sluicegate.gateway.commands.reasons import FAULTS, reason, words_of
 from sluicegate.gateway.commands.replay.summary import report_of, table
 from sluicegate.plugins import ConfigurationError
@@ -28,8 +29,8 @@ def define(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--of-tenant", default="", metavar="NAME")
     parser.add_argument("--of-user", default="", metavar="NAME", help="with --of-tenant")
     parser.add_argument("--since", type=float, default=0.0, metavar="SECONDS", help="recorded since then (Unix time)")
-    parser.add_argument("--limit", type=int, default=100, help="the newest so many (100)")
-    parser.add_argument("--parallel", type=int, default=4)
+    parser.add_argument("--limit", type=count, default=100, help="the newest so many (100)")
+    parser.add_argument("--parallel", type=count, default=4)
     parser.add_argument(
         "--reveal", action="store_true", help="values and texts in the JSON, too; needs the scope review"
     )

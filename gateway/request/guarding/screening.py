@@ -31,7 +31,7 @@ from sluicegate.plugins import (
     texts_of,
     with_places,
 )
-from sluicegate.plugins.contract.texts import Path
+from sluicegate.plugins.json_names import Path
 from sluicegate.safety import BuiltIn, RailPolicy, is_built_in
 
 log = logging.getLogger("sluicegate.rails")

@@ -254,12 +254,12 @@ def test_a_run_of_an_agent_is_bounded_here_as_over_http() -> None:
         (asking(regex="a", stop=["b"]), ("INVALID_ARGUMENT", "UNSUPPORTED_PARAMETER"), ["stop"]),
         (asking(tool_choice="maybe"), ("INVALID_ARGUMENT", "INVALID_PARAMETER"), None),
         (asking(allowed_tools=["x"]), ("INVALID_ARGUMENT", "INVALID_REQUEST"), ["tool_choice"]),
-        (asking(tools=[Tool(name="a", parameters="1")]), ("INVALID_ARGUMENT", "INVALID_JSON"), ["tools.0.parameters"]),
-        (asking(tools=[Tool(name="a", lark="start: 1")]), ("INVALID_ARGUMENT", "INVALID_REQUEST"), ["tools.0"]),
+        (asking(tools=[Tool(name="a", parameters="1")]), ("INVALID_ARGUMENT", "INVALID_JSON"), ["tools[0].parameters"]),
+        (asking(tools=[Tool(name="a", lark="start: 1")]), ("INVALID_ARGUMENT", "INVALID_REQUEST"), ["tools[0]"]),
         (
             asking(tools=[Tool(name="a", custom=True, parameters="{}")]),
             ("INVALID_ARGUMENT", "INVALID_REQUEST"),
-            ["tools.0"],
+            ["tools[0]"],
         ),
         (
             GenerateRequest(

@@ -61,7 +61,7 @@ def test_texts_to_embed_are_named(screened: Any) -> None:
     ("request_", "field"),
     [
         (asking(tools=[Tool(name="f", parameters='{"type": "array"}')]), "tools[0].parameters"),
-        (asking(tools=[Tool(name="f", parameters="{")]), "tools.0.parameters"),
+        (asking(tools=[Tool(name="f", parameters="{")]), "tools[0].parameters"),
         (asking(top_logprobs=30), "top_logprobs"),
     ],
 )
