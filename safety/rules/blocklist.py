@@ -5,8 +5,8 @@ too) and the script of look-alike letters; a phrase begins and ends at a word bo
 also found with digits for letters, with emphasis marks inside, and with all letters spaced out.
 
 Not covered: other words for the same thing, inflected forms, spelling mistakes, hyphenation at a line's end, phrases
-across two JSON strings, letters spelled by percent signs, HTML entities or base64, and look-alikes beyond
-`confusables.py`.
+across two JSON strings, letters spelled by percent signs, HTML entities or base64 or parted by tags and links, and
+look-alikes beyond `confusables.py`.
 """
 
 from __future__ import annotations

@@ -158,6 +158,18 @@ def dashed_mac(text: str) -> bool:
     return not drawn and letters in (letters.lower(), letters.upper())
 
 
+def dotted_mac(text: str) -> bool:
+    """Return whether three groups of four with points between them are an address and no number or words: digits and
+    letters, all of one case."""
+    letters = "".join(c for c in text if c.isalpha())
+    mixed = bool(letters) and any(c.isdigit() for c in text)
+    return mixed and letters in (letters.lower(), letters.upper()) and len(set(text.split("."))) > 1
+
+
+def is_dotted_mac(text: str) -> bool:
+    return text.count(".") == 2
+
+
 def ipv6_address(text: str) -> bool:
     """Return whether `text` is an IPv6 address of at least three groups with a digit; `a::b` is a name in several
     programming languages."""

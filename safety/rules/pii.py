@@ -26,7 +26,12 @@ _PHONE_CUE = (
     "|reach (?:me|us|him|her|them))[^0-9+]{0,14}"
 )
 _CARD_CUE = "(?i)\\b(?:cards?|cc|visa|mastercard|maestro|amex|discover|diners|jcb)[^0-9]{0,18}"
-_BIRTH_CUE = "(?i)\\b(?:born|dob|d\\.o\\.b|date of birth|birth ?date|birthday)[^0-9\\n]{0,14}"
+_BIRTH_CUE = (
+    "(?i)\\b(?:born|dob|d\\.o\\.b|date of birth|birth ?date|birthday|geboren|geburts(?:datum|tag)|geboortedatum|nee? le"
+    "|date de naissance|nacid[oa]|fecha de nacimiento|nat[oa] il|data di nascita|nascid[oa]|data de nascimento"
+    "|f[o\u00f8]d(?:t|d|selsdato|elsedatum)|data urodzenia|urodzon[ya]|syntym\u00e4aika|syntynyt|dogum tarihi)"
+    "[^0-9\\n]{0,14}"
+)
 _ADDRESS_CUES = (
     "(?i)\\b(?:ip(?:v?4)?|inet|addr(?:ess)?(?:es)?|hosts?|hostname|servers?|nodes?|clients?|peer|machine|gateway|router"
     "|proxy|firewall|(?:sub)?net|network|dns|resolver|nameserver|ping(?:ed|ing)?|traceroute|nslookup|telnet|ssh|curl"
@@ -53,7 +58,10 @@ _MAC_CUE = (
     "(?i)\\b(?:macs?|bssid|hwaddr|hw|ether(?:net)?|link|physical|hardware|address|device|adapter|nic|wi-?fi)"
     "[^0-9\\n]{0,20}"
 )
-_MONTH = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}"
+_MONTH = (
+    "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|fev|avr|mai|juin|ene|abr|ago|dic|gen|mag|giu|lug|set|ott|out"
+    "|dez|okt|maj|mrt|mei)[a-z]{0,7}"
+)
 _DIGIT = "[0-9]"
 _MORE_NUMBERS = tuple(
     (",", *space, *sign, *[_DIGIT] * whole, "[.]", *[_DIGIT] * 4)
@@ -62,6 +70,9 @@ _MORE_NUMBERS = tuple(
     for whole in (1, 2, 3)
 )
 """What follows two numbers of a longer list: another with four decimals, which heights have not."""
+_PRIME = "['\u2019\u2032]"
+_EXTENSION = ("[xX]", _DIGIT)
+"""An extension that follows a phone number at once: `202-555-0147x12`."""
 _PHONE_TAILS = tuple(mark + word for mark in (" ", "-", ", ") for word in ("office", "fax", "mobile", "cell"))
 
 
@@ -77,9 +88,13 @@ def _phone(nfa: Nfa, rule: int) -> None:
         checked = nfa.add_rule(Rule("phone", valid, nearly_revealed))
         nfa.add_pattern(checked, pattern, **({"left": "number", "right": "number"} | context))  # type: ignore[arg-type]
 
-    add("\\+\\d(?:[ .()/-]{0,2}\\d){7,14}", checks.international_phone)
-    add("00[ .-]?[1-9](?:[ .()-]{0,2}\\d){8,14}", checks.dialled_phone)
-    add("(?:1[ .-]?)?(?:\\([2-9]\\d{2}\\) ?|[2-9]\\d{2}[ .-])\\d{3}[ .-]\\d{4}", checks.north_american_phone)
+    for form, valid in (
+        ("\\+\\d(?:[ .()/-]{0,2}\\d){7,14}", checks.international_phone),
+        ("00[ .-]?[1-9](?:[ .()-]{0,2}\\d){8,14}", checks.dialled_phone),
+        ("(?:1[ .-]?)?(?:\\([2-9]\\d{2}\\) ?|[2-9]\\d{2}[ .-])\\d{3}[ .-]\\d{4}", checks.north_american_phone),
+    ):
+        add(form, valid)
+        add(form, valid, right="any", behind=_EXTENSION)
     add("(?:0[1-9]\\d{0,3}[ /-]|\\(0[1-9]\\d{0,3}\\) ?)\\d{2,7}(?:[ -]\\d{2,4}){0,4}", checks.national_phone)
     weak = "\\(?\\d{2,5}\\)?(?:[ .-]?\\d{2,5}){1,5}"
     add(weak, checks.phone_beside_cue, cue=_PHONE_CUE, left="", right="number")
@@ -140,6 +155,10 @@ def _mac_address(nfa: Nfa, rule: int) -> None:
     strong = nfa.add_rule(Rule("mac_address", checks.dashed_mac))
     nfa.add_pattern(strong, dashed, left="number", right="number")
     nfa.add_pattern(nfa.add_rule(Rule("mac_address", checks.is_dashed)), dashed, right="number", cue=_MAC_CUE)
+    dotted = "(?i)[0-9a-f]{4}\\.[0-9a-f]{4}\\.[0-9a-f]{4}"
+    mixed = nfa.add_rule(Rule("mac_address", checks.dotted_mac))
+    nfa.add_pattern(mixed, dotted, left="number", right="number")
+    nfa.add_pattern(nfa.add_rule(Rule("mac_address", checks.is_dotted_mac)), dotted, right="number", cue=_MAC_CUE)
 
 
 def _coordinates(nfa: Nfa, rule: int) -> None:
@@ -149,13 +168,25 @@ def _coordinates(nfa: Nfa, rule: int) -> None:
     for more in _MORE_NUMBERS:
         nfa.add_pattern(vector, pair, left="number", right="any", behind=more)
     nfa.add_pattern(rule, pair, left="number", right="number")
+    nfa.add_pattern(rule, f"{_degrees(2)}[NS][, ]{{0,3}}{_degrees(3)}[EWO]", left="number", right="word")
+    signed = "\\d{1,3}\\.\\d{2,15}\u00b0 ?"
+    nfa.add_pattern(rule, f"{signed}[NS][, ]{{0,3}}{signed}[EWO]", left="number", right="word")
+    for name in ("lat(?:itude)?", "(?:lon|lng|longitude)"):
+        nfa.add_pattern(rule, "[+-]?\\d{1,3}\\.\\d{4,15}", cue=f"(?i)\\b{name}[\"' :=]{{1,5}}", right="number")
+
+
+def _degrees(digits: int) -> str:
+    """Return the pattern of degrees and minutes, with seconds or without."""
+    minutes = f"\\d{{1,2}}(?:\\.\\d{{1,5}})?{_PRIME} ?"
+    seconds = f'\\d{{1,2}}(?:\\.\\d{{1,4}})?(?:{_PRIME}{{2}}|["\u201d\u2033]) ?'
+    return f"\\d{{1,{digits}}}\u00b0 ?{minutes}(?:{seconds})?"
 
 
 def _date_of_birth(nfa: Nfa, rule: int) -> None:
     for shape in (
         "\\d{1,2}[/.-]\\d{1,2}[/.-](?:\\d{4}|\\d{2})",
         "\\d{4}[/.-]\\d{1,2}[/.-]\\d{1,2}",
-        f"(?i)\\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {_MONTH},? \\d{{4}}",
+        f"(?i)\\d{{1,2}}(?:st|nd|rd|th|er|\\.)?(?: of| de)? {_MONTH}(?: de|,)? \\d{{4}}",
     ):
         nfa.add_pattern(rule, shape, cue=_BIRTH_CUE, right="word")
     nfa.add_pattern(rule, f"(?i){_MONTH}\\.? \\d{{1,2}}(?:st|nd|rd|th)?,? \\d{{4}}", cue=_BIRTH_CUE, right="word")

@@ -37,7 +37,11 @@ PERSONAL = [
     ("ip_address", "203.0.113.7"),
     ("ip_address", "2001:db8::8a2e:370:7334"),
     ("mac_address", "00:1A:2b:3c:4D:5e"),
+    ("mac_address", "001a.2b3c.4d5e"),
     ("coordinates", "52.520008, 13.404954"),
+    ("coordinates", "55\u00b040\u203234\u2033N 12\u00b034\u203206\u2033E"),
+    ("coordinates", "40\u00b026'46.5\"N, 79\u00b0 58' 56\"W"),
+    ("coordinates", "60.2754583\u00b0N 30.5460167\u00b0E"),
     ("crypto_address", "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa"),
     ("crypto_address", "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"),
     ("crypto_address", "0x52908400098527886E0F7030069857D2E4169EE7"),
@@ -65,6 +69,13 @@ CUED = [
     ("us_ssn", "SSN ", "123456789"),
     ("date_of_birth", "born on ", "March 3, 1980"),
     ("date_of_birth", "DOB: ", "1980-03-03"),
+    ("date_of_birth", "n\u00e9e le ", "3 mai 1984"),
+    ("date_of_birth", "geboren am ", "3. M\u00e4rz 1984"),
+    ("date_of_birth", "nacido el ", "3 de mayo de 1984"),
+    ("date_of_birth", "f\u00f8dselsdato: ", "03-05-1984"),
+    ("coordinates", '"lat": ', "55.676098"),
+    ("coordinates", "longitude=", "-12.56833"),
+    ("mac_address", "MAC ", "dead.beef.cafe"),
     ("gb_nhs", "NHS number ", "9434765919"),
     ("de_tax_id", "Steuer-ID ", "86095742719"),
     ("nl_bsn", "BSN ", "111222333"),
@@ -85,6 +96,24 @@ KEYS = [
     ("openai_key", "sk-proj-" + "a1B2" * 12),
     ("anthropic_key", "sk-ant-api03-" + "a1B2" * 12),
     ("huggingface_token", "hf_" + "aB" * 17),
+    ("google_api_key", "AQ.Ab8" + "b-3_D" * 8),
+    ("groq_key", "gsk_" + "a1B2" * 13),
+    ("xai_key", "xai-" + "a1B2" * 20),
+    ("perplexity_key", "pplx-" + "a1B2" * 12),
+    ("together_key", "tgp_v1_" + "a-1_B" * 8 + "abc"),
+    ("fireworks_key", "fw_" + "a1B2" * 6),
+    ("cerebras_key", "csk-" + "a1b2" * 12),
+    ("nvidia_key", "nvapi-" + "a-1_" * 16),
+    ("replicate_token", "r8_" + "a1B2" * 9 + "x"),
+    ("langsmith_key", "lsv2_pt_" + "a1b2" * 8 + "_" + "a1b2c" * 2),
+    ("pinecone_key", "pcsk_" + "a1B2_" * 12),
+    ("tavily_key", "tvly-dev-" + "a1B2" * 8),
+    ("supabase_token", "sbp_" + "a1b2" * 10),
+    ("planetscale_token", "pscale_tkn_" + "a1B_" * 10),
+    ("rubygems_key", "rubygems_" + "a1b2" * 12),
+    ("figma_token", "figd_" + "a-1_" * 10),
+    ("tailscale_key", "tskey-auth-" + "a1B2" * 3 + "-" + "a1B2" * 8),
+    ("sentry_token", "sntrys_" + "a1B2" * 20),
     ("url_basic_auth", "postgres://user:p4ss%20word@db.example.com:5432"),
     ("url_basic_auth", "https://user:secret@[2001:db8::1]"),
     (
@@ -106,6 +135,8 @@ NEAR_MISSES = [
     "sk_test_mode", "https://db.example.com:5432/@home", "da3ef396420b537725112e6cd2b5c625c558575b",
     "-----BEGIN PUBLIC KEY-----\nMFwwDQYJKoZIhvcNAQEBBQADSwAwSAJB\n-----END PUBLIC KEY-----",
     "the header -----BEGIN PRIVATE KEY----- opens the file", "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNb", "call 1 2 3",
+    "xai-grok-2-latest", "gsk_test", "nvapi-key", "r8_requirements", "pplx-api", "fw_update", "lsv2_pt_abc",
+    "1234.5678.9012", "dead.beef.cafe", "90\u00b0 5' N", "lat: 5.1", "1920x1080",
     "+5.8659490840", "10-12-2023 0845", "01-02-2003", "529.982.247-26", "11010519491231002Y",
 ]  # fmt: skip
 
@@ -122,6 +153,12 @@ def test_weak_shapes_are_found_beside_a_word_that_tells(label: str, cue: str, va
     text = f"So {cue}{value}."
     assert [(m.label, text[m.start : m.end]) for m in find_all(PII, text)] == [(label, value)]
     assert find_all(PII, f"So we said {value}.") == []
+
+
+@pytest.mark.parametrize("number", ["+1-202-555-0147", "(202)555-0147", "0044 20 7946 0730"])
+def test_a_phone_number_ends_where_its_extension_begins(number: str) -> None:
+    text = f"Ring {number}x123 now."
+    assert [(m.label, text[m.start : m.end]) for m in find_all(PII, text)] == [("phone", number)]
 
 
 @pytest.mark.parametrize(("label", "value"), KEYS)
