@@ -125,11 +125,11 @@ def _put(dead: list[str], beginning: str) -> None:
         dead[low:high] = [beginning]
 
 
-def beginning_with(texts: list[str], beginning: str) -> tuple[int, int]:
-    """Return from where to where the sorted `texts` begin with `beginning`."""
+def beginning_with(texts: list[str], beginning: str, low: int = 0, high: int | None = None) -> tuple[int, int]:
+    """Return from where to where the sorted `texts` begin with `beginning`, between `low` and `high`."""
     size = len(beginning)
-    low = bisect_left(texts, beginning)
-    return low, bisect_right(texts, beginning, low, key=lambda text: text[:size])
+    low = bisect_left(texts, beginning, low, high)
+    return low, bisect_right(texts, beginning, low, high, key=lambda text: text[:size])
 
 
 class KnownCounts:

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from sluicegate.grammar.automata.lengths import lengths_of
 from sluicegate.grammar.automata.tables.words import class_sizes, has_more
+from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.given.texts import KnownCounts, beginning_with
 from sluicegate.grammar.schema.strings import Strings, StringSet, is_empty
 
@@ -26,10 +27,11 @@ class StringSupply:
         return self.part.has(text)
 
     def used_up(self, text: str, given: list[str]) -> list[str]:
-        state = 0
+        state, low, high = 0, 0, len(given)
+        charge(len(text))
         for size in range(len(text) + 1):
             begun = text[:size]
-            low, high = beginning_with(given, begun)
+            low, high = beginning_with(given, begun, low, high)
             if not self._has_more(begun, state, high - low):
                 return [begun]
             if self.part.dfa is not None and size < len(text):

@@ -17,6 +17,8 @@ from sluicegate.grammar.lexemes.literals import Literals, Window, plain
 _END = b'"'
 _TEXTS_A_CHARGE = 3
 """Texts of a list that are spelled for a charge."""
+_OF_BYTE = 2
+"""Charged for a byte read beside the list."""
 
 
 class TrieWalked(Protocol):
@@ -123,6 +125,7 @@ class WithoutGiven(Lexeme):
             if at.place is None:
                 inner = self.inner.run(at.inner, text[k:])
                 return None if inner is None else PlaceWithout(inner, None)
+            charge(_OF_BYTE)
             at = self.next(at, byte)
             if at is None or not self.grows(at):
                 return None

@@ -25,10 +25,14 @@ from sluicegate.grammar.budget import meter
 from sluicegate.grammar.budget.meter import WorkExhausted
 from sluicegate.grammar.classification import automata
 from sluicegate.grammar.classification.automata import of_automaton
+from sluicegate.grammar.given.texts import GivenTexts
 from sluicegate.grammar.lexemes.base import DfaLexeme
+from sluicegate.grammar.lexemes.string_supply import supply_of
+from sluicegate.grammar.lexemes.without_given import WithoutGiven, without_given
 from sluicegate.grammar.matching import grammar as matching
 from sluicegate.grammar.matching.call_limits import CallLimits
 from sluicegate.grammar.parsing import tokens
+from sluicegate.grammar.schema.strings import Strings
 from sluicegate.grammar.token_ids import I32
 from sluicegate.grammar.vocabulary.trie import build_trie
 from sluicegate.grammar.vocabulary.trie_node import TrieNode
@@ -270,6 +274,38 @@ def test_only_tokens_that_may_go_on_in_json_are_taken_apart(monkeypatch: pytest.
     row = np.zeros(vocabulary.row_words, np.int32)
     matcher.fill_mask(row)
     assert np.array_equal(row, mask_by_trial(matcher, vocabulary))
+
+
+def test_letters_below_many_places_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values between characters may begin in each place of the vocabulary, with some hundreds of letters below."""
+    looked: list[int] = []
+    monkeypatch.setattr(tokens, "tick", lambda: looked.append(1))
+    pairs = [bytes([first, second]) for first in range(97, 123) for second in range(97, 123)]
+    words = [bytes([value]) for value in range(256)] + [b"", *pairs, b"ab{", b'x{"']
+    vocabulary = Vocabulary.from_bytes(words, eos_token_ids=[256])
+    matcher = compile_lark('start: (/./ | j)+\nj: %json {"type": "object"}', vocabulary).matcher()
+    with meter.allowed(meter.Allowance(5.0, ValueError("over"), charges=1e6)):
+        assert allowed(matcher, vocabulary) >= {256 + 1, len(words) - 1}
+    assert len(looked) < 500
+
+
+def test_reading_beside_given_texts_is_charged() -> None:
+    """300 names of 36 characters took 90 ms that were charged for as 34."""
+
+    def spent(act: Callable[[], object]) -> float:
+        with meter.allowed(meter.Allowance(5.0, ValueError("over"), charges=1e6)):
+            act()
+            return 1e6 - meter.left()
+
+    strings = Strings(dfa=CharDfa.from_pattern("^[a-c]{2,30}$"))
+    supply, texts = supply_of(strings), ["a" * 30, "b" * 30]
+    assert spent(lambda: supply.used_up(texts[0], texts)) >= 30
+    given = GivenTexts().plus("aa").plus("ab").plus("ac")
+    small = supply_of(Strings(dfa=CharDfa.from_pattern("^[a-c]{2}$")))
+    lexeme = without_given(DfaLexeme(string_table(CharDfa.from_pattern("^[a-c]{2}$"))), given, small)
+    assert isinstance(lexeme, WithoutGiven)
+    assert lexeme.dead.start is not None
+    assert spent(lambda: lexeme.run(lexeme.start, b"a")) >= 2
 
 
 def test_words_of_a_trie_are_charged() -> None:
