@@ -9,7 +9,8 @@ derivations of one text, as with Lark, and never change the language. `%json {..
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import chain
 
 from lark.load_grammar import load_grammar
 
@@ -28,7 +29,8 @@ from sluicegate.grammar.lark.grammar import Grammar
 from sluicegate.grammar.lark.literals import Unread
 from sluicegate.grammar.lark.reader import LoadedGrammar, read_plain
 from sluicegate.grammar.lark.regions import OneRegionTape, regions_of
-from sluicegate.grammar.lark.source import Source
+from sluicegate.grammar.lark.rewriting.rewrite import rewritten
+from sluicegate.grammar.lark.rewriting.source import Source
 from sluicegate.grammar.lark.terminal_sets import TerminalSets
 from sluicegate.grammar.lark.terminals import lexeme_of
 from sluicegate.grammar.lexemes.base import DfaLexeme
@@ -93,7 +95,7 @@ def read(text: str, options: GrammarOptions, spell: Spelling = utf8, tokens: Tok
     if not any(rule.origin == grammar.start for rule in grammar.rules):
         raise InvalidGrammar(f"the grammar has no rule `{grammar.start}`, which every text begins with")
     known = {*grammar.lexemes, *grammar.regions}
-    if all(name in known for rule in grammar.rules for is_terminal, name in rule.expansion if is_terminal):
+    if known.issuperset(_terminals_in(grammar.rules)):
         return grammar
     return grammar._replace(rules=without_ends(grammar.rules, known, tokens.ends))
 
@@ -114,13 +116,18 @@ def _read_lark(text: str, options: GrammarOptions, spell: Spelling, tokens: Toke
     if source.parameters:
         rules = expanded(rules, source.parameters, "start", source.too_much)
     skipped = frozenset(ignored) & lexemes.keys()
-    for name in skipped.difference([name for rule in rules for is_terminal, name in rule.expansion if is_terminal]):
+    for name in skipped.difference(_terminals_in(rules)):
         lexemes[name] = _in_a_row(lexemes[name])
     grammar = Grammar(rules, lexemes, skipped, "start", regions_of(source, options))
     if not source.grammars:
         return grammar
     inner = {name: _nested(source, *found, options, spell, tokens) for name, found in source.grammars.items()}
     return joined(grammar, inner)
+
+
+def _terminals_in(rules: Iterable[Production]) -> list[str]:
+    symbols = set(chain.from_iterable([rule.expansion for rule in rules]))
+    return [name for is_terminal, name in symbols if is_terminal]
 
 
 def _token_lexemes(source: Source, tokens: TokenTerminals) -> dict[str, DfaLexeme]:
@@ -166,10 +173,10 @@ def _perhaps(name: str) -> str:
 
 def _loaded(text: str) -> tuple[Source, LoadedGrammar]:
     try:
-        plain = Source.plain(text)
+        plain = Source(text)
         found = _plain(plain)
     except Unread:
-        source = Source(text)
+        source = rewritten(text)
         check_alternatives(source.text)
         try:
             return source, _plain(source)

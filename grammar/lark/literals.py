@@ -16,6 +16,8 @@ from sluicegate.plugins.errors import GrammarLimit
 
 _MOST_CHARACTERS = 200_000
 _MOST_CHECKED = 2_000
+_SHORT = 40
+"""Most characters of a literal that is kept by content."""
 _MARKS = {(0, 1): "?", (0, None): "*", (1, None): "+"}
 
 
@@ -41,13 +43,23 @@ def literal(part: GrammarPart) -> Pattern:
         if len(_read(low)) != 1 or len(_read(high)) != 1 or _read(low) > _read(high):
             raise Unread
         return PatternRE(f"[{low}-{high}]")
-    end = max(part.text.rfind('"'), part.text.rfind("/")) + 1
-    flags, body = tuple(part.text[end:]), _read(part.text[1 : end - 1])
-    if not body or (part.kind == "regex" and "\n" in part.text and "x" not in flags):
+    return _of_short(part.kind, part.text) if len(part.text) <= _SHORT else _of_text(part.kind, part.text)
+
+
+@lru_cache(maxsize=4_000)
+def _of_short(kind: str, text: str) -> Pattern:
+    """Do the same as `_of_text`: signs and keywords are those of many grammars."""
+    return _of_text(kind, text)
+
+
+def _of_text(kind: str, text: str) -> Pattern:
+    end = max(text.rfind('"'), text.rfind("/")) + 1
+    flags, body = tuple(text[end:]), _read(text[1 : end - 1])
+    if not body or (kind == "regex" and "\n" in text and "x" not in flags):
         raise Unread
-    if part.kind == "string":
-        return PatternStr(body.replace("\\\\", "\\"), flags, raw=part.text)
-    return PatternRE(body, flags, raw=part.text)
+    if kind == "string":
+        return PatternStr(body.replace("\\\\", "\\"), flags, raw=text)
+    return PatternRE(body, flags, raw=text)
 
 
 def _read(text: str) -> str:
@@ -110,12 +122,17 @@ def common(name: str) -> Pattern:
     return next(terminal.pattern for terminal in made.terminals if terminal.name == name)
 
 
+def _is_word(text: str) -> bool:
+    """Return whether Lark takes `text` for a word; of ASCII Python does so at once."""
+    return text.isidentifier() if text.isascii() else is_id_continue(text) and is_id_start(text[0])
+
+
 def name_of(pattern: Pattern, taken: Iterable[str]) -> str | None:
     """Return the name Lark gives an unnamed literal; None if it would be numbered."""
     name: str | None = None
     if isinstance(pattern, PatternStr):
         text = pattern.value
         name = _TERMINAL_NAMES.get(text)
-        if name is None and text and is_id_continue(text) and is_id_start(text[0]):
+        if name is None and _is_word(text):
             name = text.upper()
     return None if name is None or name in taken else name

@@ -19,8 +19,8 @@ from sluicegate.grammar.parsing.rules import Production, Symbol
 from sluicegate.plugins.errors import GrammarLimit
 
 _TOKEN = re.compile(
-    r"""(?P<skip> [ \t]+ | //[^\n]* | \#[^\n]* )
-      | (?P<line> \n )
+    r"""(?: [ \t]++ | //[^\n]*+ | \#[^\n]*+ )*+ (?:
+        (?P<line> \n )
       | (?P<string> "(?:\\"|\\\\|[^"\n])*?"i? )
       | (?P<regex> /(?!/)(?:\\/|\\\\|[^/])*?/[imslux]* )
       | (?P<rule> _?[a-z][_a-z0-9]*(?![\w{]) )
@@ -28,7 +28,9 @@ _TOKEN = re.compile(
       | (?P<number> [+-]?\d+ )
       | (?P<statement> %(?:ignore|import)\b )
       | (?P<arrow> -> )
-      | (?P<mark> \.\. | [?](?![a-z_]) | [!?]{1,2}(?=[_a-z]) | [:|()\[\]*+~.,] )""",
+      | (?P<mark> \.\. | [?](?![a-z_]) | [!?]{1,2}(?=[_a-z]) | [:|()\[\]*+~.,] )
+      | (?P<end> \Z )
+      | (?P<other> . ) )""",
     re.VERBOSE,
 )
 _COUNTS: dict[str, tuple[int, int | None]] = {"?": (0, 1), "*": (0, None), "+": (1, None)}
@@ -61,19 +63,16 @@ class _SourceTokens:
 
     def __init__(self, text: str) -> None:
         tokens: list[tuple[str, str]] = [("line", "\n")]
-        at = 0
         for found in _TOKEN.finditer(text):
-            if found.start() != at:
+            kind = found.lastgroup or ""
+            if kind == "end":
+                break
+            if kind == "other":
                 raise Unread
-            kind, at = str(found.lastgroup), found.end()
-            if kind == "skip":
-                continue
-            token = found[0]
-            if tokens[-1][0] == "line" and (kind == "line" or token == "|"):
+            token = found[kind]
+            if (kind == "line" or token == "|") and tokens[-1][0] == "line":
                 tokens.pop()
             tokens.append((kind, token))
-        if at < len(text):
-            raise Unread
         tokens.append(("line", "\n"))
         self._tokens = tokens
         self._move(1)
@@ -260,8 +259,8 @@ class _Loader:
             if given.strict and len(set(filter(None, ways))) < len(list(filter(None, ways))):
                 raise Unread
             self._rules += [Production(name, way) for way in dict.fromkeys(ways)]
-        rules = self._reached()
-        used = {name for rule in rules for is_terminal, name in rule.expansion if is_terminal} | set(given.ignored)
+        rules, used = self._reached()
+        used.update(given.ignored)
         if not used <= self._patterns.keys():
             raise Unread
         return LoadedGrammar(
@@ -270,22 +269,23 @@ class _Loader:
             given.ignored,
         )
 
-    def _reached(self) -> list[Production]:
-        """Return the rules that `start` leads to."""
-        by_origin: dict[str, list[Production]] = {}
+    def _reached(self) -> tuple[list[Production], set[str]]:
+        """Return the rules that `start` leads to, and the names of the terminals in them."""
+        by_origin: dict[str, set[Symbol]] = {}
         for rule in self._rules:
-            by_origin.setdefault(rule.origin, []).append(rule)
-        reached = {"start": None}
+            by_origin.setdefault(rule.origin, set()).update(rule.expansion)
+        reached, used = {"start"}, set[str]()
         pending = ["start"]
         while pending:
-            for rule in by_origin.get(pending.pop(), ()):
-                for is_terminal, name in rule.expansion:
-                    if not is_terminal and name not in reached:
-                        reached[name] = None
-                        pending.append(name)
-        if not reached.keys() <= by_origin.keys():
+            for is_terminal, name in by_origin.get(pending.pop(), ()):
+                if is_terminal:
+                    used.add(name)
+                elif name not in reached:
+                    reached.add(name)
+                    pending.append(name)
+        if not reached <= by_origin.keys():
             raise Unread
-        return [rule for rule in self._rules if rule.origin in reached]
+        return [rule for rule in self._rules if rule.origin in reached], used
 
     # --- terminals ----------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sluicegate.grammar.json.root import satisfiable_values
-from sluicegate.grammar.lark.source import Source
+from sluicegate.grammar.lark.rewriting.source import Source
 from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.reading import Reading

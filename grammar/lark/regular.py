@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from sluicegate.grammar.automata import CharDfa
@@ -12,6 +12,7 @@ from sluicegate.grammar.automata.patterns.syntax import Alt, Chars, Node, Repeat
 from sluicegate.grammar.budget.meter import Budget, WorkMeter, look
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.parsing.rules import Production, Symbol
+from sluicegate.grammar.vocabulary.lru import SizedLru
 from sluicegate.plugins.errors import GrammarLimit
 
 _MOST_CHARS = 2_000
@@ -19,6 +20,9 @@ _MOST_CHARS = 2_000
 _BUDGET = Budget(max_states=4_000, max_seconds=0.5)
 _MOST_SYMBOLS = 50_000
 _NOTHING: Symbol = (False, "no text")
+_KEPT = SizedLru(8 << 20)
+_STATE_BYTES = 400
+"""Of a state, or of a range of characters, as far as the size of an automaton is concerned."""
 
 
 @dataclass(slots=True, eq=False)
@@ -154,7 +158,7 @@ class Rules:
     # --- terminals ---
 
     def _terminal(self, node: Node) -> tuple[Symbol, ...]:
-        texts = CharDfa(compile_tree(self._inlined(node), WorkMeter(_BUDGET, "rule")))
+        texts = _texts_of(self._inlined(node))
         known = self._named.get(texts.digest)
         if known is None:
             known = self._named[texts.digest] = self._of_texts(texts)
@@ -186,6 +190,26 @@ class Rules:
         if isinstance(node, Repeat):
             return Repeat(self._inlined(node.item), node.low, node.high)
         return node
+
+
+def _texts_of(tree: Node) -> CharDfa:
+    """Return the texts of a tree without references; what was asked for lately is kept by content."""
+    key = _key(tree)
+    known: CharDfa | None = _KEPT.get(key)
+    if known is None:
+        known = CharDfa(compile_tree(tree, WorkMeter(_BUDGET, "rule")))
+        _KEPT.put(key, known, _STATE_BYTES * known.state_count + _STATE_BYTES * len(known.table.starts))
+    return known
+
+
+def _key(node: Node) -> Hashable:
+    """Return what is the same for trees that look alike."""
+    if isinstance(node, Chars):
+        return node.ranges
+    if isinstance(node, Repeat):
+        return node.low, node.high, _key(node.item)
+    assert isinstance(node, Seq | Alt)
+    return isinstance(node, Seq), tuple([_key(item) for item in node.items])
 
 
 def _recursive(trees: Mapping[str, Node]) -> set[str]:

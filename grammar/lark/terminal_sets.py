@@ -14,10 +14,11 @@ from lark.load_grammar import eval_escaping
 from sluicegate.grammar.automata import CharDfa
 from sluicegate.grammar.automata.tables.table import Table, minimal
 from sluicegate.grammar.budget.meter import Budget, WorkMeter, look
-from sluicegate.grammar.lark.definitions import solid
 from sluicegate.grammar.lark.extensions.substrings import substrings, words_of
-from sluicegate.grammar.lark.pieces import GrammarPiece, counts
-from sluicegate.grammar.lark.source import Composed, Source
+from sluicegate.grammar.lark.rewriting.attributes import Composed
+from sluicegate.grammar.lark.rewriting.definitions import solid
+from sluicegate.grammar.lark.rewriting.pieces import GrammarPiece, counts
+from sluicegate.grammar.lark.rewriting.source import Source
 from sluicegate.grammar.lark.texts import ended_at_once, texts_of
 from sluicegate.plugins.errors import GrammarError, GrammarLimit, InvalidGrammar, UnsupportedGrammar
 

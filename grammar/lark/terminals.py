@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from lark.lexer import Pattern, PatternStr, TerminalDef
 
 from sluicegate.grammar.automata import ByteDfa, CharDfa, utf8
 from sluicegate.grammar.automata.byte_level.json_strings import Spelling
 from sluicegate.grammar.budget.meter import look
-from sluicegate.grammar.lark.source import MARK, Source
+from sluicegate.grammar.lark.rewriting.source import MARK, Source
 from sluicegate.grammar.lark.terminal_sets import TerminalSets
 from sluicegate.grammar.lark.texts import texts_of
 from sluicegate.grammar.lexemes.base import DfaLexeme
@@ -15,6 +17,7 @@ from sluicegate.grammar.lexemes.token_bound import TokenBoundLexeme
 from sluicegate.plugins.errors import GrammarError, InvalidGrammar
 
 _NOTHING = CharDfa.from_literal("")
+_SHORT = 40
 
 
 def lexeme_of(
@@ -51,9 +54,15 @@ def _plain(pattern: Pattern) -> ByteDfa | None:
     if not isinstance(pattern, PatternStr) or pattern.flags or not pattern.value or MARK in pattern.value:
         return None
     try:
-        return ByteDfa.of_text(pattern.value.encode())
+        return _of_keyword(pattern.value) if len(pattern.value) <= _SHORT else ByteDfa.of_text(pattern.value.encode())
     except UnicodeEncodeError:  # refused elsewhere
         return None
+
+
+@lru_cache(maxsize=4_000)
+def _of_keyword(text: str) -> ByteDfa:
+    """Return the automaton of one keyword or sign; grammars share many of them."""
+    return ByteDfa.of_text(text.encode())
 
 
 def _written(terminal: TerminalDef, source: Source) -> CharDfa:

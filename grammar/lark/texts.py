@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from sluicegate.grammar.automata import CharDfa
+from sluicegate.grammar.automata.construction.table_of import table_of_tree
 from sluicegate.grammar.automata.patterns.parser import parse
 from sluicegate.grammar.automata.patterns.syntax import (
     Alt,
@@ -26,7 +28,7 @@ from sluicegate.grammar.automata.patterns.syntax import (
 )
 from sluicegate.grammar.automata.tables.table import Table, minimal
 from sluicegate.grammar.budget.meter import WorkMeter
-from sluicegate.grammar.lark.source import MARK
+from sluicegate.grammar.lark.rewriting.source import MARK
 from sluicegate.plugins.errors import UnsupportedGrammar
 
 _FAR = 1 << 30
@@ -39,10 +41,14 @@ def texts_of(text: str, flags: str, literal: bool) -> CharDfa:
     if literal and not flags:
         return CharDfa.from_literal(text)
     body = re.escape(text) if literal else text
-    body = f"(?{flags}:{body})" if flags else body
+    return _of_expression(f"(?{flags}:{body})" if flags else body)
+
+
+@lru_cache(maxsize=512)
+def _of_expression(body: str) -> CharDfa:
     tree = parse(body, "python")
     refuse_context(tree)
-    dfa = CharDfa.from_pattern(body, dialect="python", anchored=True)
+    dfa = CharDfa(table_of_tree(tree, True, WorkMeter()))
     kinds = set(_repetitions(tree))
     goes_on = any(accepts and row for accepts, row in zip(dfa.table.accepting, dfa.table.rows, strict=True))
     if True not in kinds or not goes_on:

@@ -66,8 +66,10 @@ class ExpandedFrame:
         self.is_whole = is_whole
         self.prediction = prediction
         own = [head for head in by_head if symbols.is_terminal(head)]
-        self.terminals = tuple(dict.fromkeys([*own, *prediction.terminals]))
-        self.bits = sum(1 << terminal for terminal in self.terminals)
+        self.terminals = tuple(dict.fromkeys([*own, *prediction.terminals])) if own else prediction.terminals
+        self.bits = prediction.bits
+        for terminal in own:
+            self.bits |= 1 << terminal
         self.holes: tuple[int, ...] = ()
 
 
@@ -158,7 +160,7 @@ class ParseFrames:
             tick()
             opened = self.opened(frame)
             rests = list(opened.by_head.get(terminal, ()))
-            rests += [(tail, self._local(frame, name)) for tail, name in opened.prediction.by_symbol.get(terminal, ())]
+            rests += [(tail, self._local(frame, name)) for tail, name in opened.prediction.behind(terminal)]
             charge(_OF_FRAME + len(rests))
             found = frame.shifts[terminal] = self.frame(rests)
         return found
@@ -193,7 +195,7 @@ class ParseFrames:
             local = pending.pop()
             if local not in found and local not in frame.locals:
                 tick()
-                found[local] = {*opened.by_head.get(local, ()), *opened.prediction.by_symbol.get(local, ())}
+                found[local] = {*opened.by_head.get(local, ()), *opened.prediction.behind(local)}
                 found[local].discard((0, local))
                 pending += [follow for _, follow in found[local] if isinstance(follow, int)]
         names = list(found)

@@ -89,6 +89,22 @@ def row_of_marks(frame, marks, marked, state):  # type: ignore[no-untyped-def]
     return row
 
 
+@kernel("(int32[:, ::1], int64, int64, int64, int64[::1], int32[::1], int64[:, ::1])", python=True)
+def resumed(waiting, begin, end, n_terminals, shift_keys, shift_values, pairs):  # type: ignore[no-untyped-def]
+    """Put the rows `begin` to `end` of `waiting` onto the stack `pairs`, up to the first whose frame is not known, and
+    return its number, `end` where there is none. For the tables see `gather`."""
+    for k in range(begin, end):
+        key = np.int64(waiting[k, 1]) * n_terminals + waiting[k, 2] + 1
+        slot = slot_of(shift_keys, key)
+        if shift_keys[slot] != key:
+            return k
+        pairs[k, 0] = waiting[k, 0]
+        pairs[k, 1] = shift_values[slot]
+        pairs[k, 2] = waiting[k, 3]
+        pairs[k, 3] = waiting[k, 2]
+    return end
+
+
 @kernel(
     "(uint8[::1], int32[:, ::1], int32[::1], int32[:, ::1], uint8[::1], int64[::1], boolean[::1], int32[::1], "
     "int32[::1], boolean[:, ::1], int64[:, ::1], int64[::1], boolean[::1], int64[:, ::1], boolean[::1], "

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -26,23 +25,27 @@ Flags = npt.NDArray[np.bool_]
 class LexemeTable:
     """`classes` uint8[256]: the class of each byte, `translation` the same for `bytes.translate`; `next` int32[S, C]:
     state after a class, -1 = refused; `accepts`, `accepting` bool[S]: the lexeme may end in this state; `loops`
-    int64[S]: kinds of characters that lead back to it, see `vocabulary.pruning`; `firsts` bool[T, C]: classes that a
-    terminal can begin with.
+    int64[S]: kinds of characters that lead back to it, see `vocabulary.pruning`; `starts`: the first state of each
+    terminal, -1 = it is no lexeme; `firsts` bool[T, C]: classes that a terminal can begin with; `distances`: how many
+    bytes lead from each state to the nearest one in which its lexeme may end, -1 = none.
     """
 
     def __init__(self, lexemes: Sequence[DfaLexeme | None]) -> None:
         """Join the tables of `lexemes`, listed by terminal; None for a terminal that is no lexeme."""
         self.lexemes = lexemes
         self.offsets: list[int] = []
+        self.starts: list[int] = []
         whole, self.accepting = self._joined(lexemes)
         self.accepts: list[bool] = self.accepting.tolist()
         self.loops: npt.NDArray[np.int64] = loops_under(whole)
         self.classes, self.next = in_classes(whole)
         self.translation = self.classes.tobytes()
-        self.count = self.next.shape[1]
-        self.firsts = np.zeros((len(lexemes), self.count), np.bool_)
-        given = [terminal for terminal, lexeme in enumerate(lexemes) if lexeme is not None]
-        self.firsts[given] = self.next[[self.start(terminal) for terminal in given]] >= 0
+        self.count: int = self.next.shape[1]
+        self.distances: list[int] = distances_of(self.next, self.accepting).tolist()
+        self.firsts: Flags = self.next[self.starts] >= 0
+        for terminal, lexeme in enumerate(lexemes):
+            if lexeme is None:
+                self.firsts[terminal] = False
         self._rows: list[list[int] | None] = [None] * len(whole)
 
     def _joined(self, lexemes: Sequence[DfaLexeme | None]) -> tuple[I32, Flags]:
@@ -53,6 +56,7 @@ class LexemeTable:
         for lexeme in lexemes:
             begin = len(accepts)
             self.offsets.append(begin)
+            self.starts.append(-1 if lexeme is None else begin + lexeme.start)
             if lexeme is None:
                 continue
             if lexeme.general and isinstance(lexeme.dfa, ByteDfa):
@@ -67,17 +71,8 @@ class LexemeTable:
             whole[begin : begin + len(table)] = np.where(table < 0, -1, table + begin)
         return whole, np.array(accepts, np.bool_)
 
-    @cached_property
-    def distances(self) -> list[int]:
-        """Return for each state how many bytes lead to the nearest one in which its lexeme may end, -1 = none."""
-        found: list[int] = distances_of(self.next, self.accepting).tolist()
-        return found
-
     def start(self, terminal: int) -> int:
-        lexeme = self.lexemes[terminal]
-        assert lexeme is not None
-        start: int = lexeme.start
-        return self.offsets[terminal] + start
+        return self.starts[terminal]
 
     def terminal(self, state: int) -> int:
         """Return the terminal that a state other than `OVER` is part of."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sluicegate.grammar.parsing.following import facts_of, followers_of, least_sizes, nullable_of
-from sluicegate.grammar.parsing.gathering import gather
+from sluicegate.grammar.parsing.gathering import gather, resumed
 from sluicegate.grammar.parsing.kernels import walk_known
 from sluicegate.grammar.parsing.lexer_tables import fill_in, in_classes
 from sluicegate.grammar.parsing.rewriting.joining import rules_of
@@ -23,7 +23,7 @@ NETWORK_KERNELS: tuple[Kernel, ...] = (
     fill_in,
     in_classes,
 )
-MASK_KERNELS: tuple[Kernel, ...] = (slot_of, moved, settle, gather, walk_known)
+MASK_KERNELS: tuple[Kernel, ...] = (slot_of, moved, settle, gather, resumed, walk_known)
 
 
 def load(*loops: Kernel) -> None:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.lexemes.base import DfaLexeme
-from sluicegate.grammar.lexemes.token_bound import TokenBoundLexeme
-from sluicegate.grammar.parsing.configurations import REFUSED, Configuration, Configurations, Part
+from sluicegate.grammar.parsing.configurations import REFUSED, Configuration, Configurations
 from sluicegate.grammar.parsing.costs import ParseCosts, settled
 from sluicegate.grammar.parsing.frames import ParseFrame, ParseFrames
 from sluicegate.grammar.parsing.lexer import LexemeTable
@@ -25,6 +24,7 @@ from sluicegate.grammar.parsing.rewriting.ambiguity import untangled, without_ne
 from sluicegate.grammar.parsing.rewriting.networks import as_networks
 from sluicegate.grammar.parsing.rules import NumberedRules, Production, SymbolCodes, ways_of
 from sluicegate.grammar.parsing.symbols import Symbols
+from sluicegate.grammar.parsing.token_limits import TokenCounts, TokenLimits
 from sluicegate.grammar.parsing.tokens import TokenParts
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.lookahead import Lookahead
@@ -40,17 +40,7 @@ _OF_WALK, _OF_BESIDE, _CHILDREN_A_CHARGE = 2, 1, 8
 """Work charged for a node that is walked beside other readings, and for each of these that goes on from there; and the
 nodes below it per unit charged."""
 _MOST_COUNTING = 10_000
-_MANY = 1 << 40
 _WRITTEN = re.compile(r"[\w-]+")
-TokenCounts = tuple[tuple[int, int], ...]
-"""Pairs (lexeme state, tokens)."""
-
-
-class TokenLimit(NamedTuple):
-    """Most tokens of a terminal, and the state in which it has ended and cannot go on."""
-
-    tokens: int
-    ended: int
 
 
 class EmbeddedValue(Protocol):
@@ -79,33 +69,20 @@ class ParserTables:
         self.symbols = Symbols(_numbered(rules, start, names), names)
         self.lexer = LexemeTable([*(lexemes.get(name) for name in names), None])
         self.ignored = frozenset(names.index(name) for name in ignored)
-        _ = self.symbols.followers  # takes the square of the terminals, which no mask should wait for
         self.start = self.symbols.start
         self.start_name = start
         self.values = {names.index(name): value for name, value in values.items()}
-        self.limits = _limits(self.lexer)
+        self.limits = TokenLimits(self.lexer)
         self.sizes = settled(self.symbols, self._terminal_sizes())  # takes as long as there are rules: not in a call
 
     def _terminal_sizes(self) -> dict[int, int]:
         """Return the least size in bytes of each terminal that can be finished."""
         sizes = dict.fromkeys(self.values, 1)
-        for number, lexeme in enumerate(self.lexer.lexemes):
-            least = -1 if lexeme is None else self.lexer.distances[self.lexer.start(number)]
-            if least >= 0:
-                sizes[number] = least
+        lexer = self.lexer
+        for number, start in enumerate(lexer.starts):
+            if start >= 0 and lexer.distances[start] >= 0:
+                sizes[number] = lexer.distances[start]
         return sizes
-
-
-def _limits(lexer: LexemeTable) -> dict[int, TokenLimit]:
-    """Return the limit of tokens in each state of a terminal that has one and may go on there."""
-    found: dict[int, TokenLimit] = {}
-    for number, lexeme in enumerate(lexer.lexemes):
-        if isinstance(lexeme, TokenBoundLexeme):
-            begin = lexer.offsets[number]
-            limit = TokenLimit(lexeme.most_tokens, begin + lexeme.ended)
-            going = (lexer.next[begin : limit.ended] >= 0).any(axis=1)
-            found.update(dict.fromkeys((np.flatnonzero(going) + begin).tolist(), limit))
-    return found
 
 
 def _numbered(rules: list[Production], start: str, terminals: list[str]) -> NumberedRules:
@@ -268,8 +245,7 @@ class AfterValue(Continuation):
 class ParserReading(Reading):
     """One configuration of a parser: all that a text can mean but for what is read outside the automaton.
 
-    `token_counts`: how many tokens each terminal that has a limit took, by lexeme state; of two ways to one state, the
-    one that took less. At its limit a terminal ends as soon as it may, so that a text is never left without an end.
+    `token_counts`: how many tokens each terminal that has a limit took, see `TokenLimits`.
     """
 
     __slots__ = ("at", "parser", "token_counts")
@@ -296,7 +272,11 @@ class ParserReading(Reading):
         found: tuple[Reading, ...] = ()
         if after is not None:
             limits = parser.tables.limits
-            found = (parser.counting(after, self._counts_after(byte_class)) if limits else parser.reading(after),)
+            if limits.by_state:
+                counts = limits.after_byte(at.parts, self.token_counts, byte_class, parser.configurations)
+                found = (parser.counting(after, counts),)
+            else:
+                found = (parser.reading(after),)
         if at.leaves:
             for frame in self._ended():
                 for reading in parser.leave(frame, run, 1):
@@ -309,7 +289,7 @@ class ParserReading(Reading):
         """Return the reading after all of `text`. None where it is refused, where something outside the automaton can
         read it as well, or where tokens are counted."""
         parser = self.parser
-        if parser.goes_on or parser.tables.values or parser.tables.limits:
+        if parser.goes_on or parser.tables.values or parser.tables.limits.by_state:
             return None
         at: Configuration | None = self.at
         step = parser.configurations.step
@@ -327,36 +307,12 @@ class ParserReading(Reading):
     def counts(self) -> bool:
         return bool(self.token_counts)
 
-    def _counts_after(self, byte_class: int) -> TokenCounts:
-        """Return `token_counts` behind a byte."""
-        known, limits, lexer = dict(self.token_counts), self.parser.tables.limits, self.parser.tables.lexer
-        found: dict[int, int] = {}
-        for state, frame in self.at.parts:
-            after = lexer.row(state)[byte_class]
-            if after in limits:
-                found[after] = min(found.get(after, _MANY), known.get(state, 0))
-            if lexer.accepts[state]:
-                begun = self.parser.configurations.starts(frame, byte_class)
-                found.update([(each, 0) for each, _ in begun if each in limits])
-        return tuple(sorted(found.items()))
-
     def after_token(self) -> tuple[Reading, ...]:
         if not self.token_counts:
             return (self,)
-        parser, known = self.parser, dict(self.token_counts)
-        limits, accepts = parser.tables.limits, parser.tables.lexer.accepts
-        parts: list[Part] = []
-        counts: dict[int, int] = {}
-        for state, frame in self.at.parts:
-            limit = limits.get(state)
-            if limit is not None:
-                count = min(known.get(state, 0) + 1, limit.tokens)
-                if count == limit.tokens and accepts[state]:
-                    parts.append((limit.ended, frame))
-                    continue
-                counts[state] = count
-            parts.append((state, frame))
-        return (parser.counting(parser.configurations.of(parts), tuple(sorted(counts.items()))),)
+        parser = self.parser
+        parts, counts = parser.tables.limits.after_token(self.at.parts, self.token_counts)
+        return (parser.counting(parser.configurations.of(parts), counts),)
 
     def uncounted(self) -> Reading:
         return self.parser.reading(self.at)

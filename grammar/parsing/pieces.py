@@ -77,9 +77,7 @@ class LexemePieces:
         self._letters, self._nodes = vocabulary.trie.nodes
         count = len(lexer.lexemes)
         self._words = -(-count // BITS)
-        self._starts = np.array(
-            [-1 if each is None else lexer.start(t) for t, each in enumerate(lexer.lexemes)], np.int32
-        )
+        self._starts = np.array(lexer.starts, np.int32)
         symbols = configurations.frames.symbols
         charge(symbols.followers.size / _FOLLOWERS_A_CHARGE)
         self._owners, self._wanted, self._class_bits, self._ignored, self._closed = facts_of(
@@ -232,16 +230,15 @@ class LexemePieces:
     def _shift(self) -> None:
         """Work out the frames that `gather` did not know, and go on there."""
         state = self._state
-        count = int(state[g.N_WAITING])
-        waiting = self._waiting[:count]
+        count, at = int(state[g.N_WAITING]), 0
         charge(count / _WAITING_A_CHARGE)
-        behind: dict[tuple[int, int], int] = {}
-        for _, number, terminal, _ in waiting.tolist():
-            if (number, terminal) not in behind:
-                behind[number, terminal] = self._behind(number, terminal)
-        self._pairs[:count, 0] = waiting[:, 0]
-        self._pairs[:count, 1] = [behind[number, terminal] for _, number, terminal, _ in waiting.tolist()]
-        self._pairs[:count, 2:] = waiting[:, [3, 2]]
+        while True:
+            at = g.resumed(
+                self._waiting, at, count, len(self._starts), self._shift_keys, self._shift_values, self._pairs
+            )
+            if at == count:
+                break
+            self._behind(*self._waiting[at, 1:3].tolist())
         state[g.N_WAITING], state[g.N_PAIRS] = 0, count
 
     def _behind(self, number: int, terminal: int) -> int:

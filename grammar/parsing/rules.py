@@ -35,10 +35,17 @@ class SymbolCodes:
 
     def of(self, symbol: Symbol) -> Code:
         code = self._codes.get(symbol)
-        if code is None:
-            number = len(self._symbols)
-            self._symbols.append(symbol)
-            code = self._codes[symbol] = number if symbol[0] else ~number
+        return self._new(symbol) if code is None else code
+
+    def way(self, symbols: Iterable[Symbol]) -> Way:
+        """Return the codes of symbols in a row."""
+        known = self._codes
+        return tuple([known[symbol] if symbol in known else self._new(symbol) for symbol in symbols])
+
+    def _new(self, symbol: Symbol) -> Code:
+        number = len(self._symbols)
+        self._symbols.append(symbol)
+        code = self._codes[symbol] = number if symbol[0] else ~number
         return code
 
     def name(self, code: Code) -> str:
@@ -67,11 +74,14 @@ class NumberedRules(NamedTuple):
 def ways_of(rules: Iterable[Production], codes: SymbolCodes) -> Ways:
     """Return the alternatives of each name that can be finished."""
     ways: Ways = {}
-    of = codes.of
+    origin, mine = "", list[Way]()
     for rule in rules:
-        ways.setdefault(of((False, rule.origin)), []).append(tuple([of(symbol) for symbol in rule.expansion]))
+        if rule.origin != origin or not mine:  # rules of one name stand side by side
+            origin = rule.origin
+            mine = ways.setdefault(codes.of((False, origin)), [])
+        mine.append(codes.way(rule.expansion))
     useful = productive(ways)
-    if len(useful) == len(ways) and all(symbol in useful for symbol in _named(ways)):
+    if len(useful) == len(ways) and useful.issuperset(_named(ways)):
         return ways
     kept = {name: [row for row in rows if all(c >= 0 or c in useful for c in row)] for name, rows in ways.items()}
     return {name: rows for name, rows in kept.items() if rows}
@@ -83,7 +93,9 @@ def _named(ways: Ways) -> set[Code]:
 
 def productive(ways: Ways) -> set[Code]:
     """Return the names that derive some text."""
-    return _derived((name, [symbol for symbol in row if symbol < 0]) for name, rows in ways.items() for row in rows)
+    found = {name for name, rows in ways.items() if any(not row or min(row) >= 0 for row in rows)}
+    others = [(name, row) for name, rows in ways.items() if name not in found for row in rows]
+    return found | _derived((name, [code for code in row if code < 0 and code not in found]) for name, row in others)
 
 
 def nullable(ways: Mapping[Code, Iterable[Way]]) -> set[Code]:

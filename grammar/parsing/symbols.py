@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
-from typing import NamedTuple
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -17,22 +16,52 @@ Flags = npt.NDArray[np.bool_]
 
 Suffix = int
 """Number of a rule's suffix: the symbols still to be read. 0 = none."""
+_FEW_ASKED = 6
+"""Symbols up to which each is looked for by itself: of most frames no more are asked for."""
 
 
-class Prediction(NamedTuple):
-    """What is read first where any of some nonterminals may come.
+Rest = tuple[Suffix, int]
+"""A rest of a rule, and the nonterminal whose rule it is: the rest is part of that one."""
 
-    Rests of rules behind each symbol, with the nonterminal whose rule it is: the rest is part of that one."""
 
-    by_symbol: dict[int, tuple[tuple[Suffix, int], ...]]
-    terminals: tuple[int, ...]
+class Prediction:
+    """What is read first where any of some nonterminals may come. `names`: nonterminals that may begin; `terminals`:
+    what may come, and as bits."""
+
+    __slots__ = ("_asked", "_by_symbol", "_symbols", "bits", "names", "terminals")
+
+    def __init__(self, symbols: Symbols, names: list[int]) -> None:
+        self.names = names
+        self.terminals = tuple(dict.fromkeys(chain.from_iterable([symbols.terminals_of(name) for name in names])))
+        self.bits = sum([1 << terminal for terminal in self.terminals])
+        self._symbols = symbols
+        self._asked = 0
+        self._by_symbol: dict[int, list[Rest]] | None = None
+
+    def behind(self, symbol: int) -> list[Rest]:
+        """Return the rests of rules behind `symbol`."""
+        if self._by_symbol is None:
+            self._asked += 1
+            if self._asked <= _FEW_ASKED:
+                tails_of = self._symbols.tails_of
+                return [(tail, name) for name in self.names for tail in tails_of(name).get(symbol, ())]
+            self._by_symbol = self._all()
+        return self._by_symbol.get(symbol, [])
+
+    def _all(self) -> dict[int, list[Rest]]:
+        found: dict[int, list[Rest]] = {}
+        for name in self.names:
+            tick()
+            for head, tails in self._symbols.tails_of(name).items():
+                found.setdefault(head, []).extend([(tail, name) for tail in tails])
+        return found
 
 
 class Symbols:
     """Terminals are numbered from 0, in the order of `terminals`; nonterminals follow.
 
     `heads`, `tails`: first symbol of a suffix, and the suffix behind it. `hole`: a terminal of no grammar, see
-    `ParseFrames.hole`.
+    `ParseFrames.hole`. `followers` bool[T, T]: for each terminal the terminals that may follow it, `hole` for the end.
     """
 
     def __init__(self, rules: NumberedRules, terminals: Sequence[str]) -> None:
@@ -44,32 +73,38 @@ class Symbols:
         self.tails: list[Suffix] = [0]
         self._suffixes: dict[tuple[int, ...], Suffix] = {(): 0}
         self.size = len(self.terminals) + len(rules.names)
-        self._nullable: Flags = nullable_of(self.size, rules.origins, rules.first, rules.symbols)
-        self.nullable = frozenset(np.flatnonzero(self._nullable).tolist())
+        empty = nullable_of(self.size, rules.origins, rules.first, rules.symbols)
+        self.nullable: frozenset[int] = frozenset(np.flatnonzero(empty).tolist())
+        self.followers: Flags = followers_of(
+            len(self.terminals), empty, rules.origins, rules.first, rules.symbols, self.start
+        )
         order = np.argsort(rules.origins, kind="stable")
         self._by_origin: list[int] = order.tolist()
         self._begins: list[int] = np.searchsorted(rules.origins[order], np.arange(self.size + 1)).tolist()
-        self._left: dict[int, tuple[tuple[int, Suffix], ...]] = {}
+        self._tails: dict[int, dict[int, list[Suffix]]] = {}
+        self._terminals: dict[int, tuple[int, ...]] = {}
         self._reach: dict[int, frozenset[int]] = {}
         self._predictions: dict[frozenset[int], Prediction] = {}
 
-    @cached_property
-    def followers(self) -> Flags:
-        """Return bool[T, T]: for each terminal the terminals that may follow it, `hole` for the end."""
-        count, rules = len(self.terminals), self.rules
-        found: Flags = followers_of(count, self._nullable, rules.origins, rules.first, rules.symbols, self.start)
-        return found
-
-    def left(self, name: int) -> tuple[tuple[int, Suffix], ...]:
-        """Return the symbols with which a rule of `name` can begin, each with the rest of the rule."""
-        found = self._left.get(name)
+    def tails_of(self, name: int) -> dict[int, list[Suffix]]:
+        """Return the rests of the rules of `name` by the symbols that they can begin with."""
+        found = self._tails.get(name)
         if found is None:
             first, symbols = self.rules.first, self.rules.symbols
             openings: dict[tuple[int, Suffix], None] = {}
             for rule in self._by_origin[self._begins[name] : self._begins[name + 1]]:
                 row = symbols[first[rule] : first[rule + 1]].tolist()
                 openings.update(dict.fromkeys(self._openings(row)))
-            found = self._left[name] = tuple(openings)
+            found = self._tails[name] = {}
+            for head, tail in openings:
+                found.setdefault(head, []).append(tail)
+        return found
+
+    def terminals_of(self, name: int) -> tuple[int, ...]:
+        """Return the terminals that a rule of `name` can begin with."""
+        found = self._terminals.get(name)
+        if found is None:
+            found = self._terminals[name] = tuple([head for head in self.tails_of(name) if head <= self.hole])
         return found
 
     def rule_of(self, suffix: Suffix) -> str:
@@ -115,8 +150,8 @@ class Symbols:
             pending = [nonterminal]
             while pending:
                 tick()
-                for head, _ in self.left(pending.pop()):
-                    if not self.is_terminal(head) and head not in found:
+                for head in self.tails_of(pending.pop()):
+                    if head > self.hole and head not in found:
                         found[head] = None
                         pending.append(head)
             known = self._reach[nonterminal] = frozenset(found)
@@ -126,12 +161,7 @@ class Symbols:
         """Return the symbols that can come first where any of `nonterminals` may begin."""
         known = self._predictions.get(nonterminals)
         if known is None:
-            found: dict[int, list[tuple[Suffix, int]]] = {}
-            for name in sorted(frozenset[int]().union(*map(self.reach, nonterminals))):
-                tick()
-                for head, tail in self.left(name):
-                    found.setdefault(head, []).append((tail, name))
-            known = self._predictions[nonterminals] = Prediction(
-                {head: tuple(rests) for head, rests in found.items()}, tuple(filter(self.is_terminal, found))
-            )
+            tick()
+            names = sorted(frozenset[int]().union(*[self.reach(each) for each in nonterminals]))
+            known = self._predictions[nonterminals] = Prediction(self, names)
         return known

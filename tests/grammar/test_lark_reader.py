@@ -16,7 +16,7 @@ from sluicegate.grammar.lark.alternatives import _ways
 from sluicegate.grammar.lark.compile import by_lark, read
 from sluicegate.grammar.lark.literals import Unread
 from sluicegate.grammar.lark.reader import LoadedGrammar, read_plain
-from sluicegate.grammar.lark.source import Source
+from sluicegate.grammar.lark.rewriting.rewrite import rewritten
 from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.parsing.rules import Production
 from sluicegate.plugins.errors import GrammarError
@@ -51,7 +51,7 @@ LEFT_TO_LARK = [
 def loaded(text: str) -> tuple[LoadedGrammar, LoadedGrammar] | None:
     """Return what both read; None where ours leaves it to Lark's, or neither is asked."""
     try:
-        source = Source(text)
+        source = rewritten(text)
         if sum(ways for _, _, ways in _ways(source.text)) > 1_000:  # Lark takes seconds for those
             return None
     except GrammarError:

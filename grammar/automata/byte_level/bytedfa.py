@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
 from hashlib import blake2b
 from itertools import chain, pairwise
 
@@ -30,6 +29,9 @@ class ByteDfa:
         self.segments = segments
         self._accepts = accepting
         self._table: Table | None = None
+        self._accepting: npt.NDArray[np.bool_] | None = None
+        self._transitions: npt.NDArray[np.int32] | None = None
+        self._digest: bytes | None = None
 
     @classmethod
     def of_table(cls, table: Table) -> ByteDfa:
@@ -39,7 +41,7 @@ class ByteDfa:
     @classmethod
     def of_text(cls, text: bytes) -> ByteDfa:
         """Accept `text` alone."""
-        return cls([*(((byte, byte, place + 1),) for place, byte in enumerate(text)), ()], [False] * len(text) + [True])
+        return cls([*[((byte, byte, place + 1),) for place, byte in enumerate(text)], ()], [False] * len(text) + [True])
 
     def repeated(self) -> ByteDfa:
         """Return the automaton of one or more texts in a row; itself where a text goes on to another one."""
@@ -57,15 +59,19 @@ class ByteDfa:
     def state_count(self) -> int:
         return len(self.segments)
 
-    @cached_property
+    @property
     def accepting(self) -> npt.NDArray[np.bool_]:
         """Return bool [S]: whether each state accepts."""
-        return _frozen(np.array(self._accepts, dtype=np.bool_))
+        if self._accepting is None:
+            self._accepting = _frozen(np.array(self._accepts, dtype=np.bool_))
+        return self._accepting
 
-    @cached_property
+    @property
     def transitions(self) -> npt.NDArray[np.int32]:
         """Return int32 [S, 256]: the next state, -1 = dead. The table is built on first use: 1 KiB a state."""
-        return _frozen(self.dense())
+        if self._transitions is None:
+            self._transitions = _frozen(self.dense())
+        return self._transitions
 
     def dense(self) -> npt.NDArray[np.int32]:
         """Build `transitions` anew, to be written to."""
@@ -93,9 +99,14 @@ class ByteDfa:
             for low, high, target in row
         ]
 
-    @cached_property
+    @property
     def digest(self) -> bytes:
         """Return a digest of the language, 16 bytes."""
+        if self._digest is None:
+            self._digest = self._found_digest()
+        return self._digest
+
+    def _found_digest(self) -> bytes:
         flat = [self.state_count, *self._accepts, *map(len, self.segments)]
         flat.extend(chain.from_iterable(chain.from_iterable(self.segments)))
         return blake2b(np.array(flat, dtype="<i4").tobytes(), digest_size=16).digest()

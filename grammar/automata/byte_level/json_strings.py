@@ -25,7 +25,8 @@ _BACKSLASH = 0x5C
 
 
 STRING_BUDGET = Budget(max_states=60_000, max_seconds=2.0)  # a character in every spelling is about ten byte states
-
+_FEW_STATES = 100
+"""Up to which an automaton is kept by content: names, numbers and strings, which most grammars have alike."""
 
 Way = Literal["raw", "every", "one"]
 """Spellings of characters: `raw` UTF-8; `every` spelling in a JSON string (raw, short escapes, `\\uXXXX` in any case,
@@ -37,7 +38,14 @@ Spelling = Callable[[CharDfa], ByteDfa]
 
 def utf8(dfa: CharDfa, *, budget: Budget = STRING_BUDGET) -> ByteDfa:
     """Accept the UTF-8 encodings of the texts of `dfa`. Raises `GrammarLimit`."""
+    if dfa.state_count <= _FEW_STATES and budget is STRING_BUDGET:
+        return _raw(dfa)
     return spelled(dfa, "raw", WorkMeter(budget, "UTF-8 automaton"))
+
+
+@lru_cache(maxsize=512)
+def _raw(dfa: CharDfa) -> ByteDfa:
+    return spelled(dfa, "raw", WorkMeter(STRING_BUDGET, "UTF-8 automaton"))
 
 
 def string_body(dfa: CharDfa, *, budget: Budget = STRING_BUDGET) -> ByteDfa:

@@ -27,10 +27,11 @@ from sluicegate.grammar.budget.meter import Budget, WorkMeter
 def compile_pattern(pattern: str, dialect: Dialect, anchored: bool, ignore_case: bool, budget: Budget) -> Table:
     """Return the canonical table; see `CharDfa.from_pattern`."""
     meter = WorkMeter(budget)
-    return _compile(parse(pattern, dialect, ignore_case), anchored, meter)
+    return table_of_tree(parse(pattern, dialect, ignore_case), anchored, meter)
 
 
-def _compile(tree: Node, anchored: bool, meter: WorkMeter) -> Table:
+def table_of_tree(tree: Node, anchored: bool, meter: WorkMeter) -> Table:
+    """Return the canonical table of the texts in which `tree` is found; with `anchored`, of those that it matches."""
     if anchored:
         tree = Seq([StartAnchor(), tree, EndAnchor()])
     plain = search_tree(tree)
@@ -57,9 +58,9 @@ def _leading_conditions(tree: Node) -> tuple[list[Lookaround], Node] | None:
 
 def _intersect_conditions(looks: list[Lookaround], rest: Node, meter: WorkMeter) -> Table:
     """Intersect the languages of the lookaheads: at the beginning of a text, each applies to the whole text."""
-    whole = _compile(rest, False, meter)
+    whole = table_of_tree(rest, False, meter)
     for look in looks:
-        condition = _compile(Seq([StartAnchor(), look.item]), False, meter)
+        condition = table_of_tree(Seq([StartAnchor(), look.item]), False, meter)
         meter.renew(wide=True)
         combine = algebra.difference if look.negative else algebra.intersection
         whole = combine(whole, condition, meter)

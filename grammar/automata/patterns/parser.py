@@ -110,7 +110,7 @@ class _Parser:
             return None
         if char.isspace() and "x" in self.flags:
             return None
-        if "\ud800" <= char <= "\udfff":
+        if 0xD800 <= ord(char) <= 0xDFFF:
             reader.unsupported("a lone surrogate; no JSON string can hold one", at=start)
         return self.chars(charsets.single(ord(char)))
 

@@ -21,13 +21,14 @@ is a loop of what it repeats, without such repetitions at the edges of that.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cached_property
 
 from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.components import components
 from sluicegate.grammar.parsing.rules import Code, SymbolCodes, Way, Ways, nullable
 
 _MOST_INLINED = 50
+_Users = dict[Code, dict[Code, None]]
+_Spelled = dict[Code, tuple[frozenset[Code], frozenset[Way]]]
 
 
 def without_nested_loops(ways: Ways, start: Code) -> Ways:
@@ -59,6 +60,9 @@ def _united(ways: Ways, start: Code, empty: set[Code]) -> Ways:
 
 def _beside_nothing(rows: list[Way], empty: set[Code]) -> list[Code]:
     """Return the names that stand in one of the rules with nothing but what may be empty."""
+    tick()
+    if not empty:
+        return list(dict.fromkeys([row[0] for row in rows if len(row) == 1 and row[0] < 0]))
     found: dict[Code, None] = {}
     for row in rows:
         tick()
@@ -85,6 +89,9 @@ class _RepetitionFinder:
         self._ways = ways
         self._empty = empty
         self._repeated: dict[Code, _Repetition] = {}
+        # what most grammars do not ask for is made when it is asked for
+        self._kinds: dict[Code, set[Code]] = {}
+        self._uses: tuple[_Users, _Spelled] | None = None
 
     def ways(self) -> Ways:
         pending = list(self._ways)
@@ -110,16 +117,17 @@ class _RepetitionFinder:
         return written
 
     def _add(self, name: Code) -> None:
-        like = self._like[name]
-        if not self._is_plain(name, like):
-            self._repeated[name] = _Repetition(name, self._ways, self._empty, like, self._users, self._spelled)
+        if self._is_plain(name):
+            return
+        if self._uses is None:
+            self._uses = self._users(), self._spelled()
+        self._repeated[name] = _Repetition(name, self._ways, self._empty, self._like(name), *self._uses)
 
     @property
     def _inside(self) -> dict[Code, set[Code]]:
         return {name: each.inside for name, each in self._repeated.items() if name in self._empty}
 
-    @cached_property
-    def _users(self) -> dict[Code, dict[Code, None]]:
+    def _users(self) -> _Users:
         """Return for each name the names in whose rules it stands."""
         found: dict[Code, dict[Code, None]] = {}
         for name, rows in self._ways.items():
@@ -127,23 +135,21 @@ class _RepetitionFinder:
                 found.setdefault(symbol, {})[name] = None
         return found
 
-    @cached_property
-    def _spelled(self) -> dict[Code, tuple[frozenset[Code], frozenset[Way]]]:
+    def _spelled(self) -> _Spelled:
         """Return for each name the terminals in its rules, and these."""
         return {
             name: (frozenset([symbol for row in rows for symbol in row if symbol >= 0]), frozenset(rows))
             for name, rows in self._ways.items()
         }
 
-    @cached_property
-    def _like(self) -> dict[Code, set[Code]]:
-        """Return for each name those that lead to it and that it leads to, itself among them."""
-        edges = {name: [each for row in rows for each in row if each < 0] for name, rows in self._ways.items()}
-        found: dict[Code, set[Code]] = {}
-        for group in _groups(list(self._ways), edges):
-            members = set(group)
-            found.update((name, members) for name in group)
-        return found
+    def _like(self, name: Code) -> set[Code]:
+        """Return the names that lead to `name` and that it leads to, itself among them."""
+        if not self._kinds:
+            edges = {name: [each for row in rows for each in row if each < 0] for name, rows in self._ways.items()}
+            for group in _groups(list(self._ways), edges):
+                members = set(group)
+                self._kinds.update((name, members) for name in group)
+        return self._kinds[name]
 
     def _is_loop(self, name: Code) -> bool:
         """Return whether two texts of `name` in a row are one: where a rule says so, or it repeats others and no more.
@@ -174,7 +180,7 @@ class _RepetitionFinder:
                 return True
         return False
 
-    def _is_plain(self, name: Code, like: set[Code]) -> bool:
+    def _is_plain(self, name: Code) -> bool:
         """Return whether a repetition would be written as it is: nothing that it repeats may be empty, is a repetition
         of its own kind, or is put together from others of these."""
         rows = self._ways[name]
@@ -184,7 +190,9 @@ class _RepetitionFinder:
             return False
         bodies = [row for row in rows if name not in row]
         alone = {row[0] for row in bodies if len(row) == 1}
-        if not (self._empty.isdisjoint(symbol for row in bodies for symbol in row) and alone.isdisjoint(like)):
+        if self._empty and not self._empty.isdisjoint([symbol for row in bodies for symbol in row]):
+            return False
+        if any(symbol < 0 for symbol in alone) and not alone.isdisjoint(self._like(name)):
             return False
         return all(any(symbol >= 0 and symbol not in alone for symbol in row) for row in bodies if len(row) > 1)
 
@@ -204,8 +212,8 @@ class _Repetition:
         ways: Ways,
         empty: set[Code],
         like: set[Code],
-        users: Mapping[Code, Iterable[Code]],
-        spelled: Mapping[Code, tuple[frozenset[Code], frozenset[Way]]],
+        users: _Users,
+        spelled: _Spelled,
     ) -> None:
         self._me = name
         self._ways = ways
@@ -296,7 +304,10 @@ def untangled(ways: Ways, codes: SymbolCodes) -> Ways:
     """Return rules of the same names for the same texts, without those that begin and end with their own name."""
     found: Ways = {}
     for name, rows in ways.items():
-        _split(name, _inlined(name, rows, ways), codes, found)
+        if any(row and (row[0] == name or (row[0] < 0 and len(row) == 1) or row[-1] == name) for row in rows):
+            _split(name, _inlined(name, rows, ways), codes, found)
+        else:
+            found[name] = rows
     return found
 
 

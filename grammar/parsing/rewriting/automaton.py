@@ -52,7 +52,7 @@ class NetworkPool:
 
         Raises `TooManyStates`."""
         tick()
-        edges = np.array(sketch.edges, np.int32).reshape(-1, 3)
+        edges = np.array(sketch.edges, np.int32).reshape(-1, 3)  # flat lists: tuples take twice as long to read
         copies = np.array(sketch.copies, np.int32).reshape(-1, 3)
         while True:
             number = add_network(
@@ -89,36 +89,44 @@ class NetworkPool:
 class NondeterministicNetwork:
     """An automaton in which a symbol, or none, leads to several states.
 
-    `edges`: (source, symbol or `SKIP`, target); `copies`: (number of a network, the first state of its copy, the state
-    behind it); `loops`: the state behind what repeats, by the state before it and its name; `size`: how many states
-    there are."""
+    `edges`: source, symbol or `SKIP`, target, in a row; `copies`: number of a network, the first state of its copy, the
+    state behind it; `loops`: the state behind what repeats, by the state before it and its name; `size`: how many
+    states there are."""
 
     def __init__(self) -> None:
         self.size = 0
-        self.edges: list[tuple[int, int, int]] = []
-        self.copies: list[tuple[int, int, int]] = []
+        self.edges: list[int] = []
+        self.copies: list[int] = []
         self.loops: dict[tuple[int, Code], int] = {}
-        self._steps: dict[tuple[int, Code, bool], int] = {}
+        self._steps: dict[int, int] = {}
+        self._copied: dict[int, int] = {}
 
     def state(self) -> int:
         self.size += 1
         return self.size - 1
 
-    def behind(self, source: int, symbol: Code, network: Network | None) -> int:
-        """Return the state behind `symbol`, or behind a copy of its network; the same one each time, so that ways
-        which begin alike are one up to where they part."""
-        key = source, symbol, network is None
+    def behind(self, source: int, symbol: Code) -> int:
+        """Return the state behind `symbol`; the same one each time, so that ways which begin alike are one up to where
+        they part."""
+        key = (source << 32) + symbol
         found = self._steps.get(key)
         if found is None:
-            found = self._steps[key] = self.state()
-            if network is None:
-                self.edges.append((source, symbol, found))
-            else:
-                self.copies.append((network.number, self.size, found))
-                self.edges.append((source, SKIP, self.size))
-                self.size += network.size
+            found = self._steps[key] = self.size
+            self.size += 1
+            self.edges += (source, symbol, found)
+        return found
+
+    def behind_copy(self, source: int, symbol: Code, network: Network) -> int:
+        """Return the state behind a copy of the network of `symbol`; the same one each time."""
+        key = (source << 32) + symbol
+        found = self._copied.get(key)
+        if found is None:
+            found = self._copied[key] = self.size
+            self.copies += (network.number, found + 1, found)
+            self.edges += (source, SKIP, found + 1)
+            self.size += 1 + network.size
         return found
 
     def skip(self, source: int, target: int) -> None:
         if source != target:
-            self.edges.append((source, SKIP, target))
+            self.edges += (source, SKIP, target)

@@ -56,11 +56,12 @@ class _Networks:
 
     def _edges(self, name: Code) -> list[Code]:
         """Return the names of the same kind that texts of `name` begin or end with."""
+        kinds, mine = self._kind, self._kind[name]
         return [
             symbol
             for way in self._ways[name]
             for symbol in (way[:1] if len(way) < 2 else (way[0], way[-1]))
-            if symbol < 0 and self._is_like(name, symbol)
+            if symbol < 0 and kinds.get(symbol) == mine
         ]
 
     def _is_like(self, name: Code, symbol: Code) -> bool:
@@ -87,15 +88,16 @@ class _Networks:
         for name in group:
             for way in self._ways[name]:
                 tick()
+                first, end = 0, len(way)
                 if from_right:
                     loops = bool(way) and way[-1] in members
                     source, target = at[name], at[way[-1]] if loops else other
-                    body = way[:-1] if loops else way
+                    end -= loops
                 else:
                     loops = bool(way) and way[0] in members
                     source, target = at[way[0]] if loops else other, at[name]
-                    body = way[1:] if loops else way
-                self._spell(sketch, name, way, body, source, target, most_copied, members)
+                    first += loops
+                self._spell(sketch, name, way, first, end, source, target, most_copied, members)
         ways = {name: (at[name], other) if from_right else (other, at[name]) for name in group}
         return {name: self._pool.add(sketch, *way) for name, way in ways.items()}
 
@@ -104,21 +106,25 @@ class _Networks:
         sketch: NondeterministicNetwork,
         name: Code,
         way: Way,
-        body: Way,
+        first: int,
+        end: int,
         source: int,
         target: int,
         most_copied: int,
         members: set[Code],
     ) -> None:
-        first = 0 if body == way[: len(body)] else 1
-        for place, symbol in enumerate(body, first):
+        """Sketch the symbols `first` to `end` of `way`."""
+        for place in range(first, end):
+            symbol = way[place]
             copied = None  # a terminal, or a call
             if symbol < 0 and symbol not in members:
                 copied = self._copied(name, symbol, place in (0, len(way) - 1), most_copied)
-            if isinstance(copied, _Loop):
+            if copied is None:
+                source = sketch.behind(source, symbol)
+            elif isinstance(copied, _Loop):
                 source = self._spell_loop(sketch, symbol, copied, source)
             else:
-                source = sketch.behind(source, symbol, copied)
+                source = sketch.behind_copy(source, symbol, copied)
         sketch.skip(source, target)
 
     def _spell_loop(self, sketch: NondeterministicNetwork, name: Code, loop: _Loop, source: int) -> int:
@@ -131,7 +137,7 @@ class _Networks:
         sketch.skip(source, begin)
         sketch.skip(end, begin)
         for body in loop.bodies:
-            self._spell(sketch, name, body, body, begin, end, _MOST_COPIED, {name})
+            self._spell(sketch, name, body, 0, len(body), begin, end, _MOST_COPIED, {name})
         return end
 
     def _copied(self, name: Code, symbol: Code, at_edge: bool, most_copied: int) -> Network | _Loop | None:
@@ -149,8 +155,8 @@ class _Networks:
         """Return the loop that a name is, `n: x | n x` or the same from the right, if it is small: it is sketched where
         it stands, and needs no network of its own."""
         name, rows = group[0], self._ways[group[0]]
-        bodies = [row for row in rows if name not in row]
-        if len(group) > 1 or len(rows) != 2 * len(bodies) or not all(bodies):
+        bodies = [row for row in rows if name not in row] if len(group) == 1 else []
+        if not bodies or len(rows) != 2 * len(bodies) or not all(bodies):
             return None
         known = set(rows)
         if not (all((name, *row) in known for row in bodies) or all((*row, name) in known for row in bodies)):

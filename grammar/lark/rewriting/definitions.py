@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sluicegate.grammar.lark.pieces import GrammarPiece
+from sluicegate.grammar.lark.rewriting.pieces import GrammarPiece
 
 BLANK = frozenset({"skip", "line"})
 _ENDS = frozenset({"ignore", "import", "declare", "override", "extend"})

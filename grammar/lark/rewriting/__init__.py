@@ -1,0 +1,1 @@
+"""Rewrite grammars into what Lark's own loader reads, and map places in that back to what was written."""
