@@ -64,7 +64,7 @@ def _root(done: FinishedRequest) -> SpanFact:
     if done.tool is not None:
         attributes = _of_tool(done, done.tool)
         return SpanFact(_tool_span(done.tool), 0.0, done.duration_s, attributes, None, failed=done.failed)
-    name = f"{done.asked.operation} {done.asked.model}"
+    name = f"{done.asked.operation} {done.asked.model}".rstrip()  # moderation needs no model
     attributes = {**_request(done), **_response(done), **_content(done.content)}
     return SpanFact(name, 0.0, done.duration_s, attributes, None, failed=done.failed)
 
@@ -114,7 +114,7 @@ def _request(done: FinishedRequest) -> dict[str, Value]:
     found: dict[str, Value | None] = {
         semconv.OPERATION_NAME: asked.operation,
         semconv.PROVIDER_NAME: semconv.PROVIDER,
-        semconv.REQUEST_MODEL: asked.model,
+        semconv.REQUEST_MODEL: asked.model or None,
         semconv.RESPONSE_ID: asked.id,
     }
     if asked.operation in ANSWERING:
@@ -150,8 +150,9 @@ def _response(done: FinishedRequest) -> dict[str, Value]:
         attributes |= {
             semconv.USAGE_OUTPUT_TOKENS: done.usage.completion_tokens,
             semconv.USAGE_CACHE_READ_INPUT_TOKENS: done.usage.cached_tokens,
-            semconv.RESPONSE_FINISH_REASONS: (LEFT,) if done.error == LEFT else done.finish_reasons,
         }
+        if reasons := (LEFT,) if done.error == LEFT else done.finish_reasons:
+            attributes[semconv.RESPONSE_FINISH_REASONS] = reasons
     versions: dict[str, Value] = {
         semconv.MODEL_VERSION: done.version,
         semconv.TEMPLATE_VERSION: done.template,

@@ -258,3 +258,13 @@ def test_neither_a_caller_who_hangs_up_nor_a_wrong_request_is_an_error_of_the_ga
     assert semconv.ERROR_TYPE not in attributes(left)
     assert [v.string_value for v in attributes(left)[semconv.RESPONSE_FINISH_REASONS].values] == ["cancelled"]
     assert attributes(wrong)[semconv.ERROR_TYPE] == "model_not_found"
+    assert semconv.RESPONSE_FINISH_REASONS not in attributes(wrong)  # nothing was answered
+
+
+def test_a_moderation_that_names_no_model_has_none_in_its_span(collector: Collector) -> None:
+    endpoint = f"http://127.0.0.1:{collector.server_port}"
+    with running(environ={"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}) as gateway:
+        assert httpx.post(f"{gateway.url}/v1/moderations", json={"input": "hi"}).status_code == 200
+    [root] = [span for span in spans_of(collector) if not span.parent_span_id]
+    assert root.name == "moderation"
+    assert semconv.REQUEST_MODEL not in attributes(root)

@@ -115,7 +115,7 @@ def test_arguments_that_would_be_taken_otherwise_are_refused(tmp_path: Path, cap
     path = tmp_path / "s.jsonl"
     path.write_text(json.dumps(GOOD))
     try:
-        status = main(["eval", str(path), "--url", "http://127.0.0.1:9", "--model", "m", *arguments])
+        status: object = main(["eval", str(path), "--url", "http://127.0.0.1:9", "--model", "m", *arguments])
     except SystemExit as ended:  # the parser's own way out
         status = ended.code
     assert status == 2
