@@ -3,14 +3,16 @@ judge.
 
     python -m benchmarks.probes [--model bundled] [--weights full] [--requests 8] [--tokens 32] [--limit 20] [--json]
 
-Both engines run in turns, in this process, on the same prompts and one set of weights. Each turn is short; their order
-changes from round to round. A decode step is the difference of two answers, one `--tokens` longer than the other: so
-neither the prompt counts nor the end, where a judged answer has one pass more, without logits. The ratio is that of the
-tenth percentiles, beside the median of the rounds' own ratios with the lower and the upper quarter. There is one linear
-probe, on one layer in the middle. A GGUF file of `benchmarks.gguf_files` is a model of real size.
+Two engines, one with a linear probe on one layer in the middle, run in turns, in this process, on the same prompts and
+one set of weights: `plain` answers, probed ones read `by_sentence` (as where a judge acts: pieces are joined to the end
+of a sentence) and `by_token` (as in shadow). Each turn is short; their order changes from round to round. A decode step
+is the difference of two answers, one `--tokens` longer than the other: so neither the prompt counts nor the end, where
+a judged answer has one pass more, without logits. Reported are the median over rounds of what was added, with a 95 %
+interval (bootstrap), and the medians' ratio. A GGUF file of `benchmarks.gguf_files` is a model of real size.
 
-The judge is `moderate.probe` behind the gateway's own windows, fed with what the engine would deliver: sentences of so
-many tokens of four characters. Its time is all that the windows take for a token.
+The judge is `moderate.probe` behind the gateway's own windows, fed with what the engine delivers by sentence: sentences
+of so many tokens of four characters, joined as the engine joins them. Its time is all that the windows take for a
+token.
 Wall-clock time is left out: other processes stretch it.
 """
 
@@ -23,8 +25,8 @@ import random
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from statistics import median, quantiles
-from typing import Any
+from statistics import median
+from typing import Any, Literal
 
 import torch
 
@@ -34,8 +36,10 @@ from benchmarks.shapes import folder_of
 from sluicegate.engine import Engine, EngineSettings, LoadedModel
 from sluicegate.engine.construction import load
 from sluicegate.engine.probes.probe import ProbeSet, StateProbe, digest_of
+from sluicegate.engine.probes.reading import MOST_JOINED
 from sluicegate.engine.settings import ModelSettings
 from sluicegate.plugins import Job, ModelLoadError, Piece, Prompt, Sampling
+from sluicegate.plugins.contract.sentence_ends import SentenceWatch
 
 SHORT = 4
 """Tokens of the shorter answers."""
@@ -48,11 +52,19 @@ def with_probe(model: LoadedModel) -> LoadedModel:
     return replace(model, probes=ProbeSet([probe], model.device))
 
 
-async def spent(engine: Engine, model: str, requests: int, tokens: int, probed: bool) -> float:
+Way = Literal["plain", "by_sentence", "by_token"]
+WAYS: tuple[Way, ...] = ("plain", "by_sentence", "by_token")
+
+
+async def spent(engine: Engine, model: str, requests: int, tokens: int, way: Way) -> float:
     """Return the processor seconds of all threads for a batch of answers."""
     sampling = Sampling(max_tokens=tokens, temperature=0.0, ignore_eos=True)
     prompts = [tuple(range(3 + at, 40 + at)) for at in range(requests)]
-    jobs = [Job(f"b-{at}", model, Prompt("", ids), sampling, probed=probed) for at, ids in enumerate(prompts)]
+    probed, joins = way != "plain", way == "by_sentence"
+    jobs = [
+        Job(f"b-{at}", model, Prompt("", ids), sampling, probed=probed, by_sentence=joins)
+        for at, ids in enumerate(prompts)
+    ]
     began = time.process_time()
     await asyncio.gather(*[_read(engine, job) for job in jobs])
     return time.process_time() - began
@@ -79,35 +91,36 @@ async def measure(given: argparse.Namespace) -> dict[str, Any]:
     finally:
         for engine in engines:
             await engine.close()
-    plain, probed = (tenth([one[at] for one in found]) for at in (0, 1))
-    ratios = [held / bare for bare, held in found]
-    quarters = quantiles(ratios if len(ratios) > 1 else ratios * 2, n=4)
     each = given.tokens * given.requests
+    plain = 1e6 * median(one["plain"] for one in found) / each
     return {
         "model": model.name,
         "parameters": model.parameter_count,
         "requests": given.requests,
-        "token_us": round(1e6 * plain / each, 1),
-        "added_us_a_token": round(1e6 * (probed - plain) / each, 2),
-        "added_by_rounds": round(1e6 * median(held - bare for bare, held in found) / each, 2),
-        "ratio": round(probed / plain, 4),
-        "ratio_by_rounds": [round(value, 4) for value in (quarters[1], quarters[0], quarters[2])],
+        "token_us": round(plain, 1),
+        **{way: _added([1e6 * (one[way] - one["plain"]) / each for one in found], plain) for way in WAYS[1:]},
         "judge": await judge_costs(),
         "machine": common.machine(),
     }
 
 
-def tenth(values: list[float]) -> float:
-    return sorted(values)[len(values) // 10]
+def _added(values: list[float], plain: float) -> dict[str, Any]:
+    """Return the median of what rounds added, in us a token, with its interval, and the ratio of tokens' times."""
+    chance, middle = random.Random(1), median(values)
+    drawn = sorted(median(chance.choices(values, k=len(values))) for _ in range(2000))
+    interval = [round(drawn[50], 2), round(drawn[1949], 2)]
+    return {"added_us": round(middle, 2), "interval_us": interval, "ratio": round(1 + middle / plain, 4)}
 
 
-async def _round(engines: list[Engine], model: str, requests: int, tokens: int, turn: int) -> tuple[float, float]:
-    """Return what either engine spent on `tokens` decode steps; which is first alternates."""
-    took = [0.0, 0.0]
-    for at in (turn % 2, 1 - turn % 2):
-        longer = await spent(engines[at], model, requests, SHORT + tokens, at == 1)
-        took[at] = longer - await spent(engines[at], model, requests, SHORT, at == 1)
-    return took[0], took[1]
+async def _round(engines: list[Engine], model: str, requests: int, tokens: int, turn: int) -> dict[Way, float]:
+    """Return what each way spent on `tokens` decode steps; which is first changes from turn to turn."""
+    took: dict[Way, float] = {}
+    for at in range(len(WAYS)):
+        way = WAYS[(turn + at) % len(WAYS)]
+        engine = engines[way != "plain"]
+        longer = await spent(engine, model, requests, SHORT + tokens, way)
+        took[way] = longer - await spent(engine, model, requests, SHORT, way)
+    return took
 
 
 async def judge_costs() -> dict[str, float]:
@@ -128,8 +141,14 @@ async def _judge_cost(tokens: int, sentences: int = 20, times: int = 9) -> float
 
 
 def _harmless(text: str, _: random.Random) -> Iterator[Piece]:
+    watch, held = SentenceWatch(), 0
     for at in range(0, len(text), 4):
-        yield Piece(0, text[at : at + 4], (1,), probed=({"harm": -4.0},))
+        held += 1
+        if watch.feed(text[at : at + 4]) or held == MOST_JOINED or at + 4 >= len(text):
+            said = text[at + 4 - 4 * held : at + 4]
+            parts = tuple((len(said[place : place + 4]), 1) for place in range(0, len(said), 4))
+            yield Piece(0, said, (1,) * held, probed=({"harm": -4.0},) * held, joined=parts)
+            held = 0
     yield Piece(0, finish_reason="stop")
 
 

@@ -34,7 +34,7 @@ def _forward_kernels(model: LoadedModel, settings: EngineSettings) -> list[Kerne
     if settings.attention != "auto":
         return []
     whole = settings.forward == "auto" and not model.is_sharded
-    found = program_kernels(model.module, model.layers) if whole else []
+    found = program_kernels(model.module, model.layers, probing=model.probes is not None) if whole else []
     if settings.kv == "full" and str(model.dtype) == "torch.float32":
         gathers = any(layer.needs_reference for layer in model.layers)
         attending = [layer for layer in model.layers if not (layer.is_empty or gathers)]

@@ -13,7 +13,7 @@ from sluicegate.engine.batching.batch import Batch, BatchRow
 from sluicegate.engine.batching.module_pass import ModulePass
 from sluicegate.engine.batching.step_inputs import I64, StepInputs
 from sluicegate.engine.batching.trial import Expected, first_blocks, trial_steps, worst_difference
-from sluicegate.engine.cpu import Decoder, WantedLogits, decoder_for, rounds_activations
+from sluicegate.engine.cpu import Decoder, LinearProbing, WantedLogits, decoder_for, rounds_activations
 from sluicegate.engine.cuda.capture import Capture
 from sluicegate.engine.cuda.staging import to_device
 from sluicegate.engine.memory.kv import KVPool
@@ -22,6 +22,7 @@ from sluicegate.engine.model.model import LoadedModel
 from sluicegate.engine.parallel.group import ShardedPool
 from sluicegate.engine.parallel.messages import OpenPool
 from sluicegate.engine.probes.probe import ProbeSet
+from sluicegate.engine.probes.score_pool import ScorePool
 from sluicegate.engine.probes.states import LayerStates
 from sluicegate.engine.settings import AttentionKind, ForwardKind, KVKind
 
@@ -70,6 +71,10 @@ class ModelRunner:
         self.pool = KVPool(model.layers, num_blocks, block_size, model.dtype, model.device, kv=options.kv)
         self._recurrent = StatePool(model.states, options.state_slots, model.device) if model.states else None
         self._probes = probes
+        self.scores: ScorePool | None = None
+        """The probes' scores of the tokens in `pool`; None where there are no probes."""
+        if probes is not None:
+            self.scores = ScorePool(num_blocks, block_size, probes.labels, model.device)
         layers = tuple(watched) if probes is None else probes.layers
         self._watched = LayerStates(model.module, layers, options.max_tokens, raw=probes is None) if layers else None
         self._layer_states: list[Tensor] = []
@@ -95,9 +100,16 @@ class ModelRunner:
                 threads=options.threads,
                 watched=watched,
                 raw=self._probes is None,
+                probing=self._probing(),
             )
             rounds = self.pool.is_small or rounds_activations(self._model.module)
             self._decoder = self._proven(decoder, 0.2 if rounds else 1e-3, expected)
+
+    def _probing(self) -> LinearProbing | None:
+        """Return the probes as products of the compiled pass; None where there are none, or not all are linear."""
+        if self._probes is None or self.scores is None or (linear := self._probes.linear()) is None:
+            return None
+        return LinearProbing(self._probes.layers, *linear, out=self.scores.tensor)
 
     @property
     def states(self) -> Tensor | None:
@@ -179,26 +191,26 @@ class ModelRunner:
         if self._decoder is not None and compiled and len(inputs.ids) <= self._decoder.max_tokens:
             logits = _by(self._decoder, inputs, None if self._wants_states else wanted)
             self._states = self._decoder.states(len(logits)) if self._wants_states else None
-            if self._watched is not None:
-                self._layer_states = self._decoder.layer_states(len(inputs.ids))
+            if self._watched is not None and not self._decoder.is_probing:
+                self._note_states(inputs, self._decoder.layer_states(len(inputs.ids)))
             return logits
         found = self._run_module(inputs)
         if self._watched is not None:
-            self._layer_states = [room[: len(inputs.ids)] for room in self._watched.rooms]
+            self._note_states(inputs, [room[: len(inputs.ids)] for room in self._watched.rooms])
         return found
+
+    def _note_states(self, inputs: StepInputs, states: list[Tensor]) -> None:
+        """Remember the watched layers' `states` [T, d] of a pass, and store what the probes make of them."""
+        self._layer_states = states
+        if self._probes is not None and self.scores is not None:
+            slots = to_device(torch.from_numpy(inputs.slots), self._model.device)
+            self.scores.write(slots, self._probes.scores(states))
 
     @property
     def layer_states(self) -> list[Tensor]:
         """Return the states [T, d] float32 of each watched layer after the last call, in layer order; valid until the
         next call."""
         return self._layer_states
-
-    def probed(self) -> list[list[float]]:
-        """Return the log-odds of each probe for each token of the last call: one list per token, in the order of the
-        probes. Waits for the device."""
-        assert self._probes is not None
-        found: list[list[float]] = self._probes.scores(self._layer_states).tolist()
-        return found
 
     def _run_module(self, inputs: StepInputs) -> Tensor:
         if self._sharded_pool is None:

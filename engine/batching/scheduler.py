@@ -356,6 +356,8 @@ class Scheduler:
         self._give_up_blocks(sequence)
 
     def _give_up_blocks(self, sequence: Sequence) -> None:
+        if sequence.probed is not None:
+            sequence.probed.collect(sequence.blocks, sequence.computed)
         self.pool.release(sequence.blocks)
         sequence.blocks = []
         sequence.computed = sequence.published = 0

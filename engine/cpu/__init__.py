@@ -18,7 +18,7 @@ from sluicegate.engine.cpu.small_layers import (
     whole_weights,
     zero_weights,
 )
-from sluicegate.engine.cpu.table_builder import FAMILIES
+from sluicegate.engine.cpu.table_builder import FAMILIES, LinearProbing
 from sluicegate.engine.cpu.wanted_logits import WantedLogits
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "Decoder",
     "FactorTable",
     "HeadProducts",
+    "LinearProbing",
     "Packed",
     "WantedLogits",
     "decoder_for",

@@ -17,7 +17,7 @@ from sluicegate.engine.cpu.kernels.products_by_form import WIDEST_PANEL
 from sluicegate.engine.cpu.operation_table import Cell, Op
 from sluicegate.engine.cpu.operations import OPERATIONS, tokens_a_task
 from sluicegate.engine.cpu.program import help_out, run
-from sluicegate.engine.cpu.table_builder import Sizes, build_table, operation_kernels, sizes_of
+from sluicegate.engine.cpu.table_builder import LinearProbing, Sizes, build_table, operation_kernels, sizes_of
 from sluicegate.engine.cpu.threads import ThreadTeam, ring
 from sluicegate.engine.cpu.wanted_logits import WantedLogits, mark_rows
 from sluicegate.engine.memory.kv import KVPool, LayerShape
@@ -42,11 +42,16 @@ class Decoder:
         threads: int,
         watched: Seq[int] = (),
         raw: bool = False,
+        probing: LinearProbing | None = None,
     ) -> None:
+        self.is_probing = probing is not None
+        """Whether the pass computes and stores probes."""
         self._rotary = module.model.rotary_emb
         self._sizes = sizes
         self._task_tokens = tokens_a_task(sizes.heads, sizes.kv_heads)
-        self._operations = build_table(module, sizes, layers, pool, tokens, watched, raw)
+        self._operations = build_table(
+            module, sizes, layers, pool, tokens, () if self.is_probing else watched, raw, probing
+        )
         self._state = np.zeros(len(Cell), np.int64)
         self._team = ThreadTeam(self._operations.table, np.array(self._operations.reals), self._state, threads)
         self._scratch = self._make_scratch(pool, tokens)
@@ -154,9 +159,11 @@ class Decoder:
         return scratch
 
 
-def program_kernels(module: Any, layers: tuple[LayerShape, ...]) -> list[Kernel]:
+def program_kernels(module: Any, layers: tuple[LayerShape, ...], *, probing: bool = False) -> list[Kernel]:
     """Return the kernels that a decoder of this model calls; [] where `decoder_for` would return None."""
-    return [] if sizes_of(module, layers) is None else [*operation_kernels(module), run, help_out, ring, mark_rows]
+    if sizes_of(module, layers) is None:
+        return []
+    return [*operation_kernels(module, probing=probing), run, help_out, ring, mark_rows]
 
 
 def decoder_for(
@@ -168,10 +175,13 @@ def decoder_for(
     threads: int,
     watched: Seq[int] = (),
     raw: bool = False,
+    probing: LinearProbing | None = None,
 ) -> Decoder | None:
     """Return a decoder; None unless the model is of the Llama family, in float32 on a CPU. `watched`: layers whose
-    states are stored; `raw`: store them unscaled."""
+    states are stored; `raw`: store them unscaled. `probing`: probes to compute in place of storing states."""
     sizes = sizes_of(module, layers)
     if sizes is None:
         return None
-    return Decoder(module, sizes, layers, pool, tokens=tokens, threads=threads, watched=watched, raw=raw)
+    return Decoder(
+        module, sizes, layers, pool, tokens=tokens, threads=threads, watched=watched, raw=raw, probing=probing
+    )

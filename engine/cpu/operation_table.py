@@ -64,6 +64,8 @@ class Op(IntEnum):
     """EMBED from a table in bfloat16 or float16."""
     SEVERAL = auto()
     """Products of several runs of rows, each with its own weight: for code outside the compiled pass."""
+    PROBE = auto()
+    """Products of N vectors with a state of root mean square 1, stored at the token's slot."""
 
 
 class Column(IntEnum):

@@ -15,6 +15,7 @@ from sluicegate.engine.cpu.kernels.machine import call_lift, call_product
 from sluicegate.engine.cpu.kernels.products import WHOLE
 from sluicegate.engine.cpu.kernels.rows import (
     FLOATS,
+    add_products,
     doubles,
     floats,
     gate,
@@ -137,6 +138,19 @@ def norm(op_at, reals_at, state_at, thread, piece, pieces):  # type: ignore[no-u
         if op[_PICKED]:
             source = integers(state[_WANTED], rows)[integers(state[_ROW_ORDER], rows)[row]]
         normalise(floats(op[_X] + source * op[_LDX], width), weight, epsilon, floats(op[_OUT] + row * op[_LDO], width))
+
+
+@kernel(_SIGNATURE)
+def probe(op_at, reals_at, state_at, thread, piece, pieces):  # type: ignore[no-untyped-def]
+    op, state = integers(op_at, COLUMNS), integers(state_at, CELLS)
+    reals = doubles(reals_at, op[_REAL] + 2)
+    rows, width, probes = state[op[_COUNT]], op[_K], op[_N]
+    slots, weights = integers(state[_SLOTS], rows), floats(op[_W], probes * width)
+    for row in range(rows * piece // pieces, rows * (piece + 1) // pieces):
+        out = floats(op[_OUT] + slots[row] * op[_LDO], probes)
+        if op[_BIAS]:
+            out[:] = floats(op[_BIAS], probes)
+        add_products(floats(op[_X] + row * op[_LDX], width), weights, reals[op[_REAL]], out)
 
 
 @kernel()
@@ -325,6 +339,7 @@ OPERATIONS = {
     Op.EMBED: embed, Op.NORM: norm, Op.LINEAR: linear, Op.GATED: gated, Op.PLACE: place, Op.ATTEND: attend,
     Op.SHRINK: shrink, Op.LOWER: lower_rows, Op.ORDER: order, Op.HEAD: head,
     Op.EMBED_BLOCKS: embed_blocks, Op.EMBED_HALVES: embed_halves, Op.SEVERAL: several,
+    Op.PROBE: probe,
 }  # fmt: skip
 
 

@@ -88,6 +88,17 @@ class OperationTable:
 
 
 @dataclass(frozen=True, slots=True)
+class LinearProbing:
+    """Probes that the pass computes: products of `weights[i]` [P, d] with the state behind `layers[i]`, 1 = behind the
+    first, are added to `biases` [P] and stored in `out` [slots, P], at each token's slot. All float32."""
+
+    layers: tuple[int, ...]
+    weights: Sequence[Tensor]
+    biases: Tensor
+    out: Tensor
+
+
+@dataclass(frozen=True, slots=True)
 class Sizes:
     hidden: int
     gated: int
@@ -146,10 +157,11 @@ def form_of(layer: Any) -> int:
     return layer.packed.form if isinstance(layer, CpuSmallLinear) else WHOLE
 
 
-def operation_kernels(module: Any) -> list[Kernel]:
-    """Return the kernels of a decoder's program, except those only adapters need."""
+def operation_kernels(module: Any, *, probing: bool = False) -> list[Kernel]:
+    """Return the kernels of a decoder's program, except those only adapters need. `probing`: it computes probes."""
     forms = {form_of(linear) for _, linear in _linears(module)}
     unused = {Op.LOWER, Op.SEVERAL, *_EMBEDS} - {_embed_of(module.model.embed_tokens)}
+    unused |= set() if probing else {Op.PROBE}
     unused |= set() if forms.difference(READ_AS_THEY_ARE) else {Op.SHRINK}
     products = [table[form] for form in sorted(forms) for table in (PRODUCTS, ALONE)]
     return [*dict.fromkeys(products), *(code for op, code in OPERATIONS.items() if op not in unused)]
@@ -242,9 +254,10 @@ def build_table(
     tokens: int,
     watched: Sequence[int] = (),
     raw: bool = False,
+    probing: LinearProbing | None = None,
 ) -> OperationTable:
     """Build the operations of one step of up to `tokens` new tokens. `watched`: layers whose states are stored, 1 =
-    after the first; `raw`: unscaled."""
+    after the first; `raw`: unscaled. `probing`: probes to compute."""
     made = OperationTable()
     x = made.buffer(tokens, sizes.hidden)
     h = made.buffer(tokens, sizes.hidden)
@@ -281,6 +294,8 @@ def build_table(
             weight, epsilon = (2.0**30, 2.0**60) if raw else (1.0, EPSILON)
             _norm(made, _Even(torch.full((sizes.hidden,), weight), epsilon), x, made.buffer(tokens, sizes.hidden))
             made.layer_states.append(made.kept[-2])
+        if probing is not None and index + 1 in probing.layers:
+            _probe(made, probing, probing.layers.index(index + 1), x)
     made.add(Op.ORDER, count=Cell.SAMPLED)
     _norm(made, model.norm, x, h, count=Cell.SAMPLED, picked=1)
     source = products.read(module.lm_head, h, Cell.SAMPLED) | products.weight(module.lm_head)
@@ -295,6 +310,15 @@ class _Even:
 
     weight: Tensor
     variance_epsilon: float
+
+
+def _probe(made: OperationTable, probing: LinearProbing, at: int, x: Buffer) -> None:
+    """Add the probes' products with the states of their layer number `at`."""
+    weights = probing.weights[at].contiguous()
+    probes, width = weights.shape
+    where: dict[str, Any] = {"x": x[0], "ldx": x[1], "k": width, "n": probes, "reals": (EPSILON,)}
+    bias = made.address(probing.biases.contiguous()) if at == 0 else 0
+    made.add(Op.PROBE, **where, w=made.address(weights), bias=bias, out=made.address(probing.out), ldo=4 * probes)
 
 
 def _embed(made: OperationTable, layer: Any, out: Buffer) -> None:

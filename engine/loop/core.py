@@ -177,8 +177,8 @@ class EngineCore:
             self._proposer.improve(
                 [row.sequence for row in rows if not isinstance(row.sequence.matcher, BackgroundMatcher)]
             )
-        if scored := self._passes.take_scores():
-            self.requests.take_scores(scored)
+        if self.requests.due:
+            self.requests.deliver_scored()
         if not self.has_work:
             self._ahead.release()
             self._proposer.release()

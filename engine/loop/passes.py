@@ -1,9 +1,8 @@
-"""Run the forward passes of scheduled batches, isolate rows that raise, and record the scores of probes."""
+"""Run the forward passes of scheduled batches, and isolate rows that raise."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence as Seq
 
 import torch
 from torch import Tensor
@@ -14,7 +13,7 @@ from sluicegate.engine.cpu import WantedLogits
 from sluicegate.engine.cuda.memory import release_cached
 from sluicegate.engine.failures import as_failure
 from sluicegate.engine.loop.counters import CoreCounters
-from sluicegate.engine.loop.requests import Requests, TokenScores
+from sluicegate.engine.loop.requests import Requests
 from sluicegate.engine.model.model import LoadedModel
 from sluicegate.engine.speculation.proposer import Proposer
 
@@ -36,17 +35,13 @@ class ForwardPasses:
         self._proposer = proposer
         self._counters = counters
         self._is_asynchronous = model.device.type == "cuda"
-        self._scores: list[TokenScores] = []
 
     def run(self, batch: Batch, wanted: WantedLogits | None) -> tuple[list[BatchRow], Tensor]:
         """Return the sampled rows and their logits [R, V] float32. If the pass raises, each row is run alone; those
         that raise again fail their requests and are left out."""
         began = time.perf_counter()
-        self._scores.clear()
         try:
             logits = self._runner.run(batch, wanted)
-            if self._model.probes is not None:
-                self._look(batch, self._model.probes.labels)
             self._proposer.learn(batch)
             return batch.sampled, logits
         except Exception:
@@ -56,11 +51,6 @@ class ForwardPasses:
             if not self._is_asynchronous:
                 self._proposer.note_step(took)
 
-    def take_scores(self) -> list[TokenScores]:
-        """Return the probes' scores of the last pass and forget them."""
-        found, self._scores = self._scores, []
-        return found
-
     def _run_alone(self, batch: Batch) -> tuple[list[BatchRow], Tensor]:
         """Run each row in its own pass; fail the requests of rows that raise."""
         release_cached()
@@ -69,26 +59,8 @@ class ForwardPasses:
         for row in batch.rows:
             try:
                 logits.append(self._runner.run(Batch([row])).clone())
-                if self._model.probes is not None:
-                    self._look(Batch([row]), self._model.probes.labels)
             except Exception as error:
                 self._requests.fail(row.sequence.owner, as_failure(error, "the forward pass"))
             else:
                 rows += [row] if row.is_last else []
         return rows, torch.cat(logits)
-
-    def _look(self, batch: Batch, labels: Seq[str]) -> None:
-        """Record the probes' scores for the tokens of probed sequences."""
-        found: list[list[float]] | None = None
-        at, single = 0, labels[0] if len(labels) == 1 else None
-        for sequence, start, count, _, _ in batch.rows:
-            if sequence.probed is not None and start + count > sequence.probed.known:
-                found = self._runner.probed() if found is None else found
-                mine = found[at : at + count]
-                scores = [{single: one} for [one] in mine] if single else [_by_label(labels, each) for each in mine]
-                self._scores.append((sequence, start, scores))
-            at += count
-
-
-def _by_label(labels: Seq[str], values: list[float]) -> dict[str, float]:
-    return dict(zip(labels, values, strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from typing import Any
@@ -32,9 +32,6 @@ from sluicegate.engine.speculation.proposer import Proposer
 from sluicegate.engine.text.choice_text import ChoiceText
 from sluicegate.engine.text.stopping import stop_checker
 from sluicegate.plugins import DeadlineExceeded, FinishReason, Job, Piece, SluicegateError
-
-TokenScores = tuple[Sequence, int, list[dict[str, float]]]
-"""The probes' scores of a sequence's tokens, from the given place on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +78,8 @@ class Requests:
         self._deadlines = Deadlines()
         self._live: dict[LiveGeneration, list[Sequence]] = {}
         self._followers: dict[Sequence, list[Sequence]] = {}
+        self.due: dict[Sequence, None] = {}
+        """Probed sequences whose pieces, or whose end, wait for the scores of their last tokens."""
 
     def __len__(self) -> int:
         return len(self._live)
@@ -167,9 +166,9 @@ class Requests:
         """Return the state for probing a request's tokens; None where it is not asked for, or the request uses an
         adapter, for whose hidden states probes are not trained."""
         job = submission.generation.job
-        if not job.probed or self._model.probes is None or submission.adapter is not None:
+        if not job.probed or self._runner.scores is None or submission.adapter is not None:
             return None
-        return ProbedReading(len(job.prompt.token_ids))
+        return ProbedReading(self._runner.scores, len(job.prompt.token_ids), job.by_sentence)
 
     def _looks_up(self, job: Job) -> bool:
         wanted = self._proposer.speculation
@@ -214,20 +213,21 @@ class Requests:
             self._retire(sequence)
             sequence.timeline.ended_s = time.perf_counter()
             last = sequence.output.last_piece(reason, stopped=sequence.stopped, closed=sequence.closed)
-            if sequence.probed is None or reason != "cancelled":
-                self.deliver(sequence, last)
-                return
-            sequence.probed.drop()
-            self.outbox.add(sequence.owner, Piece(last.index, finish_reason=reason))
+            if sequence.probed is None:
+                self.outbox.add(sequence.owner, last)
+            elif reason == "cancelled":
+                sequence.probed.drop()
+                self.outbox.add(sequence.owner, Piece(last.index, finish_reason=reason))
+            else:
+                sequence.probed.hold(last, len(sequence.tokens) - sequence.probed.silent_end)
+                self._release(sequence, sequence.probed)
 
     def deliver(self, sequence: Sequence, piece: Piece) -> None:
         """Deliver a piece; of a probed sequence only after all its tokens are scored."""
         if sequence.probed is None:
             self.outbox.add(sequence.owner, piece)
-        else:
-            sequence.probed.hold(piece, len(sequence.tokens) - sequence.probed.silent_end)
-            if sequence.probed.is_due:
-                self._release(sequence, sequence.probed)
+        elif sequence.probed.hold(piece, len(sequence.tokens) - sequence.probed.silent_end):
+            self.due[sequence] = None
 
     def _reads_rest(self, sequence: Sequence, probed: ProbedReading, reason: FinishReason) -> bool:
         """Return whether an ending sequence needs one more step, since probes have not seen all its tokens. Records
@@ -237,32 +237,35 @@ class Requests:
         if sequence.computed >= len(sequence.tokens) - probed.silent_end:
             return False
         probed.ending = reason
+        self.due[sequence] = None
         sequence.draft, sequence.drafter = [], None
         return True
 
-    def take_scores(self, scored: Iterable[TokenScores]) -> None:
-        """Record the probes' scores of a step. A sequence that raises fails its request alone."""
-        for sequence, start, scores in scored:
-            self.guarded(sequence, self._take_scores, sequence, start, scores)
+    def deliver_scored(self) -> None:
+        """Deliver the pieces of `due` sequences whose tokens are scored by now, and end those that waited for it. A
+        sequence that raises fails its request alone."""
+        waiting, self.due = self.due, {}
+        for sequence in waiting:
+            if sequence.probed is not None and sequence.state is not SequenceState.ENDED:
+                self.guarded(sequence, self._deliver_scored, sequence, sequence.probed)
 
-    def _take_scores(self, sequence: Sequence, start: int, scores: Seq[dict[str, float]]) -> None:
-        """Record the scores of computed tokens from `start` on; deliver the pieces that waited for them."""
-        probed = sequence.probed
-        assert probed is not None
-        probed.take(start, scores, probed.upto or sequence.computed)
-        if probed.ending is not None and probed.known >= len(sequence.tokens) - probed.silent_end:
+    def _deliver_scored(self, sequence: Sequence, probed: ProbedReading) -> None:
+        if probed.ending is not None and sequence.computed >= len(sequence.tokens) - probed.silent_end:
             self._end(sequence, probed.ending)
+            return
+        probed.collect(sequence.blocks, sequence.computed)
         self._release(sequence, probed)
+        if probed.is_due or probed.ending is not None:
+            self.due[sequence] = None
 
     def _release(self, sequence: Sequence, probed: ProbedReading) -> None:
-        for piece in probed.release():
+        if (piece := probed.release()) is not None:
             self.outbox.add(sequence.owner, piece)
 
     def _retire(self, sequence: Sequence) -> None:
         """Free a sequence's blocks, and forget the request if this was its last choice."""
-        if sequence.probed is not None:
-            sequence.probed.upto = sequence.computed
         self._scheduler.remove(sequence)
+        self.due.pop(sequence, None)
         if sequence.started_s is not None:
             self.wait_estimate.record(time.monotonic() - sequence.started_s)
         self._release_followers(sequence)
@@ -287,6 +290,7 @@ class Requests:
     def _break_off(self, generation: LiveGeneration, error: SluicegateError) -> None:
         for sequence in self._live.get(generation, []):
             self._followers.pop(sequence, None)
+            self.due.pop(sequence, None)
             self._scheduler.remove(sequence)
         if generation in self._live:
             self._forget(generation)

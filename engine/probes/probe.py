@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -27,7 +25,6 @@ from sluicegate.plugins import ModelLoadError
 FORMAT = 1
 WEIGHTS, CARD = "probe.safetensors", "probe.json"
 NAMES = frozenset({"w1", "b1", "w", "b"})
-Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,7 +114,7 @@ def _read(folder: Path, card: Mapping[str, Any]) -> StateProbe:
 
 
 class ProbeSet:
-    """All probes of one model, applied together. Immutable except for scratch memory; for one thread."""
+    """All probes of one model, applied together. Immutable."""
 
     def __init__(self, probes: Seq[StateProbe], device: torch.device) -> None:
         """Join probes of one model. Raises `ModelLoadError` if two have the same label."""
@@ -130,35 +127,23 @@ class ProbeSet:
             StateProbe(one.label, one.layers, {k: v.to(device) for k, v in one.weights.items()}, one.model, one.card)
             for one in probes
         ]
-        self._matrix = self._as_matrix() if device.type == "cpu" else None
-        self._seen: tuple[Seq[Tensor], list[Floats]] = ([], [])
 
-    def scores(self, states: Seq[Tensor]) -> Tensor | Floats:
+    def scores(self, states: Seq[Tensor]) -> Tensor:
         """Return log-odds [T, P] of P probes, given the `states` [T, d] of each of `layers`."""
-        if self._matrix is not None:
-            if self._seen[0] is not states:  # a step of as many tokens has them in the same memory
-                self._seen = states, [one.numpy() for one in states]
-            parts = [one @ weight for one, weight in zip(self._seen[1], self._matrix[0], strict=True)]
-            total: Floats = parts[0] + self._matrix[1]
-            for part in parts[1:]:
-                total += part
-            return total
         found = [
             probe.logits(torch.cat([states[at] for at in indices], -1))
             for probe, indices in zip(self._probes, self._layer_indices, strict=True)
         ]
         return torch.stack(found, -1)
 
-    def _as_matrix(
-        self,
-    ) -> tuple[list[np.ndarray[Any, np.dtype[np.float32]]], np.ndarray[Any, np.dtype[np.float32]]] | None:
-        """Join linear probes to one product a layer: weights [d, P] of each layer, and biases [P]. Return None where
-        one is not linear."""
+    def linear(self) -> tuple[list[Tensor], Tensor] | None:
+        """Return weights [P, d] for each of `layers`, and biases [P], whose products add up to the scores; None where a
+        probe is not linear."""
         if any("w1" in probe.weights for probe in self._probes):
             return None
         width = len(self._probes[0].weights["w"]) // len(self._probes[0].layers)
-        layers = [np.zeros((width, len(self._probes)), np.float32) for _ in self.layers]
-        for column, (probe, indices) in enumerate(zip(self._probes, self._layer_indices, strict=True)):
-            for part, at in zip(probe.weights["w"].numpy().reshape(len(indices), width), indices, strict=True):
-                layers[at][:, column] = part
-        return layers, np.concatenate([probe.weights["b"].numpy() for probe in self._probes])
+        weights = [torch.zeros(len(self._probes), width) for _ in self.layers]
+        for row, (probe, indices) in enumerate(zip(self._probes, self._layer_indices, strict=True)):
+            for part, at in zip(probe.weights["w"].view(len(indices), width), indices, strict=True):
+                weights[at][row] = part
+        return weights, torch.cat([probe.weights["b"] for probe in self._probes])

@@ -1,78 +1,110 @@
 """Hold back the pieces of a probed sequence until the probes have scored their tokens.
 
-A token's states are known one step after it was drawn; then its piece is released with the scores. States of rejected
-draft tokens, and of tokens recomputed after a preemption, are ignored.
+A token's states are known one step after it was drawn; then its piece may leave with the scores. Whoever reads by
+sentence gets several pieces as one: what a probe costs is then no work for each token.
+
+Scores are read when pieces leave, or the sequence gives up its blocks. Those of rejected draft tokens are never read,
+since a sequence does not count them as computed.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 
+from sluicegate.engine.probes.score_pool import ScorePool, Scores
 from sluicegate.plugins import FinishReason, Piece
+from sluicegate.plugins.contract.sentence_ends import SentenceWatch
 
-Scores = dict[str, float]
-"""Log-odds of one token, by label."""
+MOST_JOINED = 16
+"""Most pieces that wait for the end of a sentence."""
 
 
 @dataclass(slots=True)
 class ProbedReading:
     """Scores and held pieces of one sequence. Mutable; used by the engine thread alone."""
 
+    pool: ScorePool
     known: int
-    """Number of tokens whose states are known, the prompt's included; those are not judged."""
+    """Number of tokens whose scores have been read, the prompt's included; those are not judged."""
+    by_sentence: bool = False
+    """Whether pieces are joined up to the end of a sentence."""
     ending: FinishReason | None = None
     """Set when the answer has ended except for its last tokens, whose states are computed by a later step."""
     silent_end: int = 0
     """1 = the last token only ended the answer: it has no text, and its state is never read."""
-    upto: int = 0
-    """Number of tokens computed when it gave up its blocks; 0 = it still has them."""
+    _due_to: int = 0
+    """Pieces of the first `_due_to` tokens should leave as soon as these are scored."""
     _told: int = 0
     _scores: list[Scores] = field(default_factory=list)
     _last: tuple[Scores, ...] = ()
-    _held: deque[tuple[Piece, int]] = field(default_factory=deque)
+    _held: list[tuple[Piece, int]] = field(default_factory=list)
+    _watch: SentenceWatch = field(default_factory=SentenceWatch)
 
     def __post_init__(self) -> None:
         self._told = self.known
 
-    def hold(self, piece: Piece, tokens: int) -> None:
-        """Hold a piece until the first `tokens` tokens of the sequence are scored."""
+    def hold(self, piece: Piece, tokens: int) -> bool:
+        """Hold a piece until the first `tokens` tokens of the sequence are scored. Return whether it should leave
+        then."""
         self._held.append((piece, tokens))
-
-    def take(self, start: int, scores: Seq[Scores], computed: int) -> None:
-        """Record the scores of tokens from `start` on. Those past the first `computed` tokens, of rejected drafts, are
-        dropped."""
-        known = self.known
-        if start == known and known + len(scores) <= computed:  # a decode step: all that came is new, and counts
-            self._scores += scores
-            self.known = known + len(scores)
-        elif start <= known < computed:
-            new = scores[known - start : computed - start]
-            self._scores += new
-            self.known = known + len(new)
+        if self.by_sentence and not self._watch.feed(piece.text) and len(self._held) < MOST_JOINED:
+            return False
+        self._due_to = tokens
+        return True
 
     @property
     def is_due(self) -> bool:
-        """Return whether `release` would yield a piece."""
-        return bool(self._held) and self._held[0][1] <= self.known
+        """Return whether pieces should leave as soon as their tokens are scored."""
+        return bool(self._held) and self._held[0][1] <= self._due_to
 
-    def release(self) -> Iterator[Piece]:
-        """Yield the pieces whose tokens are all scored, with their scores. A piece without a token of its own (the end
-        of a split character) gets the scores of the token before."""
-        while self._held and self._held[0][1] <= self.known:
-            piece, end = self._held.popleft()
-            new = end - self._told
-            if new > 0:
-                self._last = tuple(self._scores[:new])
-                del self._scores[:new]
-                self._told = end
-            object.__setattr__(
-                piece, "probed", self._last
-            )  # nobody else has seen it yet; a copy takes as long as a draw
-            yield piece
+    def collect(self, blocks: Seq[int], computed: int) -> None:
+        """Read the scores of the first `computed` tokens, whose keys and values are in `blocks`. Must be called before
+        the blocks are given up."""
+        if computed > self.known:
+            self._scores += self.pool.read(blocks, self.known, computed)
+            self.known = computed
+
+    def release(self) -> Piece | None:
+        """Return the pieces whose tokens are all scored as one, with their scores; None if there are none. A piece
+        without a token of its own (the end of a split character) gets the scores of the token before."""
+        count, known = 0, self.known
+        for _, end in self._held:
+            if end > known:
+                break
+            count += 1
+        leaving, self._held = self._held[:count], self._held[count:]
+        return self._joined(leaving) if leaving else None
 
     def drop(self) -> None:
         """Discard the held pieces: text that was not scored must not leave."""
         self._held.clear()
+
+    def _joined(self, pieces: Seq[tuple[Piece, int]]) -> Piece:
+        probed: list[Scores] = []
+        joined: list[tuple[int, int]] = []
+        for piece, end in pieces:
+            if (new := end - self._told) > 0:
+                self._last, self._told = tuple(self._scores[:new]), end
+                del self._scores[:new]
+            probed += self._last
+            joined.append((len(piece.text), len(self._last)))
+        return _as_one([piece for piece, _ in pieces], tuple(probed), tuple(joined))
+
+
+def _as_one(pieces: Seq[Piece], probed: tuple[Scores, ...], joined: tuple[tuple[int, int], ...]) -> Piece:
+    last = pieces[-1]
+    if len(pieces) == 1:
+        object.__setattr__(last, "probed", probed)  # nobody else has seen it yet; a copy takes as long as a draw
+        return last
+    return Piece(
+        last.index,
+        "".join([piece.text for piece in pieces]),
+        tuple([token for piece in pieces for token in piece.token_ids]),
+        tuple([entry for piece in pieces for entry in piece.logprobs]),
+        last.finish_reason,
+        closed=last.closed,
+        stopped_by=last.stopped_by,
+        probed=probed,
+        joined=joined,
+    )

@@ -18,6 +18,7 @@ class _Choice:
     reason: FinishReason | None = None
     closed: ClosedBy = ""
     probed: tuple[Mapping[str, float], ...] = ()
+    joined: tuple[tuple[int, int], ...] = ()
 
     @property
     def score(self) -> float:
@@ -58,6 +59,7 @@ class BestOf:
             choice.reason = piece.finish_reason or choice.reason
             choice.closed = choice.closed or piece.closed
             choice.probed += piece.probed
+            choice.joined += piece.joined or ((len(piece.text), len(piece.probed)),)
         ranked = sorted(choices, key=lambda choice: (choice.reason == "cancelled", -choice.score))
         for index, choice in enumerate(ranked[: self.job.n]):
             shown = tuple(choice.logprobs) if self.job.sampling.logprobs is not None else ()
@@ -69,6 +71,7 @@ class BestOf:
                 choice.reason,
                 closed=choice.closed,
                 probed=choice.probed,
+                joined=choice.joined if choice.probed else (),
             )
 
 

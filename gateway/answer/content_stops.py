@@ -56,4 +56,4 @@ class ContentStops:
         text."""
         entries, self._entries = self._entries, ()
         probed, self._probed = self._probed, self._probed[-1:]
-        return replace(piece, logprobs=entries, probed=probed)
+        return replace(piece, logprobs=entries, probed=probed, joined=())

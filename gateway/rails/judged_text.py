@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import accumulate
 from time import perf_counter
 from typing import Any
 
@@ -36,6 +37,8 @@ class TextVerdict:
 
 
 Step = Piece | TextVerdict
+Joined = Sequence[tuple[int, int]]
+"""Characters and scores of each part of a text that was joined of several; empty = it is one."""
 
 
 @dataclass(slots=True)
@@ -60,10 +63,14 @@ class ActiveJudge:
         """Have one of our own judges take `text` if its verdict stays the one before; else return False: `ask` it."""
         return self.is_ours and isinstance(self.session, JudgeSession) and self.session.hold(text)
 
-    def add_log_odds(self, size: int, probed: Sequence[Mapping[str, float]]) -> None:
+    def add_log_odds(self, size: int, probed: Sequence[Mapping[str, float]], joined: Joined = ()) -> None:
         """Pass the probe scores of the next `size` characters to the judge, before it is asked about them."""
         if self.reads_states and isinstance(self.session, JudgeSession):
-            self.session.add_log_odds(size, probed)
+            self.session.add_log_odds(size, probed, joined)
+
+    def is_calm(self, size: int) -> bool:
+        """Return whether the judge may read the next `size` characters of a joined piece at once."""
+        return not isinstance(self.session, JudgeSession) or self.session.is_calm(size)
 
     async def ask(self, text: str | None, fed: int) -> Verdict:
         """Ask the judge about the next `text`; None means that the text is whole. `fed` counts the characters so far.
@@ -145,6 +152,16 @@ class ReadableJson:
         return char
 
 
+def as_read(spelling: ReadableJson | None, text: str, joined: Joined) -> tuple[str, Joined]:
+    """Return a text as its reader has it, and the parts of that if it was joined of several. `spelling` None: as
+    written."""
+    if spelling is None or not joined:
+        return text if spelling is None else spelling.feed(text), joined
+    ends = list(accumulate([size for size, _ in joined]))
+    parts = [spelling.feed(text[end - size : end]) for end, (size, _) in zip(ends, joined, strict=True)]
+    return "".join(parts), [(len(part), tokens) for part, (_, tokens) in zip(parts, joined, strict=True)]
+
+
 @dataclass(slots=True)
 class JudgedText:
     """Mutable, for one text; used by one task. `spelling` None: the text is judged as written."""
@@ -181,13 +198,13 @@ class JudgedText:
             return []
         self._pieces.append(piece)
         self._came += len(piece.text)
-        read = piece.text if self.spelling is None else self.spelling.feed(piece.text)
+        read, joined = as_read(self.spelling, piece.text, piece.joined)
         steps: list[Step] = []
         for judge in self._counting if read else ():
-            judge.add_log_odds(len(read), piece.probed)
+            judge.add_log_odds(len(read), piece.probed, joined)
         if read and self._is_held(read):
             return steps
-        for part in self._parts(read):
+        for part in self._parts(read, joined):
             self._fed += len(part)
             steps += await self._ask_all(part)
             if self.stopped or self.failed:
@@ -210,9 +227,15 @@ class JudgedText:
         self._fed = fed
         return True
 
-    def _parts(self, text: str) -> Iterator[str]:
+    def _parts(self, text: str, joined: Joined) -> Iterator[str]:
         """Yield the parts in which the judges read `text`. Several judges are asked by character: what leaves before a
         block depends on how far each of them was."""
+        if joined and len(self._counting) == 1 and not self._counting[0].is_calm(len(text)):
+            at = 0
+            for size, _ in joined:
+                yield from self._parts(text[at : at + size], ())
+                at += size
+            return
         size = PART if len(self._counting) < 2 else 1
         at = 0
         while at < len(text):
@@ -328,4 +351,5 @@ def _as_one(run: Sequence[Piece]) -> Piece:
         token_ids=tuple([token for piece in run for token in piece.token_ids]),
         logprobs=tuple([entry for piece in run for entry in piece.logprobs]),
         probed=tuple([scores for piece in run for scores in piece.probed]),
+        joined=(),
     )

@@ -14,7 +14,16 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from sluicegate.gateway.rails.judged_text import PART, ActiveJudge, JudgedText, ReadableJson, Step, TextVerdict
+from sluicegate.gateway.rails.judged_text import (
+    PART,
+    ActiveJudge,
+    Joined,
+    JudgedText,
+    ReadableJson,
+    Step,
+    TextVerdict,
+    as_read,
+)
 from sluicegate.gateway.rails.stage_calls import LONGEST_S
 from sluicegate.gateway.rails.states import reads_states
 from sluicegate.gateway.rails.text_windows import read_as
@@ -38,8 +47,8 @@ log = logging.getLogger("sluicegate.rails")
 Key = tuple[Channel, int]
 
 
-_Shown = tuple[str, Sequence[Mapping[str, float]]]
-"""A text, and the probes' scores of its tokens."""
+_Shown = tuple[str, Sequence[Mapping[str, float]], Joined]
+"""A text, the probes' scores of its tokens, and the parts that it was joined of."""
 
 
 @dataclass(slots=True)
@@ -197,7 +206,7 @@ class Judging:
     def _show(self, text: JudgedText, piece: Piece, *, ends: bool) -> None:
         for shadow in self._shadows.get((text.index, text.channel, text.call), ()):
             if piece.text:
-                shadow.texts.put_nowait((piece.text, piece.probed))
+                shadow.texts.put_nowait((piece.text, piece.probed, piece.joined))
             if ends:
                 shadow.texts.put_nowait(None)
 
@@ -229,11 +238,11 @@ async def _watched(shadow: _Shadow) -> list[Released]:
     found: list[Released] = []
     try:
         while (shown := await shadow.texts.get()) is not None:
-            text, probed = shown
+            text, probed, joined = shown
             if judge.reads_states and not probed:  # a kept answer, or another model's: there is nothing to judge
                 return found
-            read = text if shadow.spelling is None else shadow.spelling.feed(text)
-            judge.add_log_odds(len(read), probed)
+            read, joined = as_read(shadow.spelling, text, joined)
+            judge.add_log_odds(len(read), probed, joined)
             for at in range(0, len(read), PART):
                 fed += len(read[at : at + PART])
                 found += _would(judge, await judge.ask(read[at : at + PART], fed))

@@ -22,6 +22,12 @@ def any_enforced(rails: Iterable[tuple[str, object]], policy: Policy) -> bool:
     return any(policy.rail_policy("moderate", name).mode == "enforce" for name, _ in rails)
 
 
+def holds_content(rails: Iterable[tuple[str, object]], policy: Policy) -> bool:
+    """Return whether one of the rails holds the answer's text to the end of its sentences, under the policy."""
+    acting = [rail for name, rail in rails if policy.rail_policy("moderate", name).mode == "enforce"]
+    return any(isinstance(rail, JudgeRail) and "content" in rail.properties.channels for rail in acting)
+
+
 def check_probes(rails: Iterable[tuple[str, object]], generator: Generator) -> None:
     """Raise `ConfigurationError` for a rail that no served model has probes for, or that names a label no probe has."""
     known: set[str] = set()

@@ -23,6 +23,7 @@ from sluicegate.gateway.prompts.lengths import check_sampling, size_of
 from sluicegate.gateway.rails.judging import Judging
 from sluicegate.gateway.rails.moderation import Moderation
 from sluicegate.gateway.rails.stage_calls import StageMisbehaved, answered, expect, is_ours, reason_of
+from sluicegate.gateway.rails.states import holds_content
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.generators import generation_of
 from sluicegate.gateway.request.guarding.holding import Holding
@@ -316,10 +317,18 @@ def _job(exchange: Exchange) -> Job:
         version=exchange.served.version,
         explain=request.explain or request.confidence,
         probed=bool(exchange.safety.state_rails),
+        by_sentence=_may_join(exchange),
         traceparent=exchange.entry.trace.traceparent,
         request=request,
         tool_grammars=attempt.tool_grammars,
     )
+
+
+def _may_join(exchange: Exchange) -> bool:
+    """Return whether pieces may be joined to sentences: where a judge holds them anyway, and nothing else must find its
+    place between tokens."""
+    plain = exchange.attempt.shape.is_plain and exchange.request.sampling.logprobs is None
+    return plain and holds_content(exchange.safety.state_rails, exchange.safety.policy)
 
 
 def _deadline_s(exchange: Exchange) -> float | None:

@@ -53,6 +53,8 @@ class Piece:
     probed: tuple[Mapping[str, float], ...] = ()
     """The probes' scores of all tokens of the text, log-odds by label, if the job asked for them. Empty = not
     probed."""
+    joined: tuple[tuple[int, int], ...] = ()
+    """Of a probed piece that was joined of several: characters and scores of each, in order. Empty = it is one."""
 
 
 @quick

@@ -146,6 +146,8 @@ class Job:
     """Describe every token in the generation's `timeline`."""
     probed: bool = False
     """Have the model's probes score every token (`Piece.probed`); a model without probes ignores it."""
+    by_sentence: bool = False
+    """Whoever reads the answer holds its text to the end of a sentence or line: probed pieces may be joined."""
     traceparent: str = ""
     """W3C trace context of the request, for generators that pass it on to another process."""
     deadline_s: float | None = None

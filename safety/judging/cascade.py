@@ -17,6 +17,7 @@ from sluicegate.safety.judging.session import (
     TOKEN_SUFFIX,
     AnswerJudge,
     Assessment,
+    Joined,
     JudgedReading,
     StateReading,
     TokenLogOdds,
@@ -65,9 +66,9 @@ class CascadeReading:
     counts: dict[str, float]
     _unread: list[str] = field(default_factory=list)
 
-    def add_log_odds(self, size: int, probed: TokenLogOdds) -> None:
+    def add_log_odds(self, size: int, probed: TokenLogOdds, joined: Joined = ()) -> None:
         if isinstance(self.first, StateReading):
-            self.first.add_log_odds(size, probed)
+            self.first.add_log_odds(size, probed, joined)
 
     def score_open_unit(self, end: int) -> Assessment:
         """Return no scores: no single token stops an answer, since the second judge decides about whole units."""

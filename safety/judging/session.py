@@ -39,6 +39,8 @@ TOKEN_SUFFIX = "/token"
 """Ends the category of a token's score; a unit's category lacks it."""
 TokenLogOdds = Sequence[Mapping[str, float]]
 """For each token, the probes' log-odds by label."""
+Joined = Sequence[tuple[int, int]]
+"""Characters and tokens of each part of a text that was joined of several; empty = it is one."""
 
 
 class JudgedReading(Protocol):
@@ -52,7 +54,7 @@ class JudgedReading(Protocol):
 class StateReading(Protocol):
     """A `JudgedReading` that uses the model's states. It gets the probes' scores of a text before the text."""
 
-    def add_log_odds(self, size: int, probed: TokenLogOdds) -> None:
+    def add_log_odds(self, size: int, probed: TokenLogOdds, joined: Joined = ()) -> None:
         """Record the probes' scores for the next `size` characters; empty = no probe has scored them."""
 
     def score_open_unit(self, end: int) -> Assessment:
@@ -134,10 +136,15 @@ class JudgeSession:
         self._blocked: str | None = None
         self._block_limits: dict[str, float] = {}
 
-    def add_log_odds(self, size: int, probed: TokenLogOdds) -> None:
+    def add_log_odds(self, size: int, probed: TokenLogOdds, joined: Joined = ()) -> None:
         """Record the probes' scores for the next `size` characters, before these are fed."""
         if self._state_reading is not None:
-            self._state_reading.add_log_odds(size, probed)
+            self._state_reading.add_log_odds(size, probed, joined)
+
+    def is_calm(self, size: int) -> bool:
+        """Return whether no token up to the next `size` characters rings. If one does, they must be fed part by part:
+        where it stops the answer depends on what was fed before it."""
+        return self._state_reading is None or self._is_calm(self._state_reading, self._fed + size)
 
     def hold(self, text: str) -> bool:
         """Take `text` if `feed` would only repeat the verdict before; else take nothing and return False. Most tokens

@@ -10,14 +10,17 @@ released.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections import deque
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from sluicegate.plugins import Caller, Channel, Request
-from sluicegate.safety.judging.session import TOKEN_SUFFIX, Assessment, JudgedReading, TokenLogOdds
+from sluicegate.safety.judging.session import TOKEN_SUFFIX, Assessment, Joined, JudgedReading, TokenLogOdds
+
+EXACT_TO = 1e6
+"""Sums of float32 up to here are exact to ten digits as differences of sums; others are added up."""
 
 
 def token_category(label: str) -> str:
@@ -42,31 +45,24 @@ class ProbeAnswerJudge:
         return ProbedText(self.labels, self._window, self._counts)
 
 
-class _ScoredSpan(NamedTuple):
-    """Characters [start, end) of the text, with the log-odds of each of their tokens, and the worst window score by
-    label."""
-
-    start: int
-    end: int
-    odds: TokenLogOdds
-    worst: Mapping[str, float]
-
-    def within(self, start: int, end: int) -> TokenLogOdds:
-        """Return the log-odds of the tokens whose middle lies in characters [start, end), as if all tokens were equally
-        long."""
-        each = (self.end - self.start) / max(1, len(self.odds))
-        return [one for at, one in enumerate(self.odds) if start <= self.start + each * (at + 0.5) < end]
-
-
 @dataclass(slots=True)
 class ProbedText:
-    """Mutable, for one text. Call `add_log_odds` before judging the units it covers."""
+    """Mutable, for one text. Call `add_log_odds` before judging the units it covers.
+
+    The text is kept in parts, each with the log-odds of its tokens; in columns, since most parts are a token.
+    """
 
     labels: tuple[str, ...]
     window: int
     counts: dict[str, float]
-    _parts: deque[_ScoredSpan] = field(default_factory=deque)
-    _recent: dict[str, deque[float]] = field(default_factory=dict)
+    _starts: list[int] = field(default_factory=list)
+    _ends: list[int] = field(default_factory=list)
+    _firsts: list[int] = field(default_factory=lambda: [0])
+    """Places in `_odds` of each part's first token, and of the next part's."""
+    _odds: list[Mapping[str, float]] = field(default_factory=list)
+    _worst: dict[str, list[float]] = field(default_factory=dict)
+    """By label, for each part: the worst mean log-odds of a window of tokens that ends in it; -inf where none does."""
+    _recent: dict[str, list[float]] = field(default_factory=dict)
     _scored: int = 0
     _judged: int = 0
     _open: dict[str, float] = field(default_factory=dict)
@@ -74,40 +70,51 @@ class ProbedText:
     _counted: int = 0
     _open_to: int = 0
 
-    def add_log_odds(self, size: int, probed: TokenLogOdds) -> None:
-        """Record the probes' log-odds for the next `size` characters."""
+    def add_log_odds(self, size: int, probed: TokenLogOdds, joined: Joined = ()) -> None:
+        """Record the probes' log-odds for the next `size` characters. `joined`: characters and tokens of each of their
+        parts; () = they are one. What does not add up counts as not scored."""
+        parts = joined or ((size, len(probed)),)
+        if not _adds_up(parts, size, len(probed)):
+            parts, probed = ((size, 0),), ()
         wanted = self.labels
         chosen = probed if not wanted else [{label: one[label] for label in wanted if label in one} for one in probed]
-        worst: dict[str, float] = {}
-        for odds in chosen:
-            for label, value in odds.items():
-                recent = self._recent.get(label)
-                if recent is None:
-                    recent = self._recent[label] = deque(maxlen=self.window)
-                recent.append(value)
-                score = probability(sum(recent) / len(recent))
-                before = worst.get(label, 0.0)
-                worst[label] = score if score > before or math.isnan(score) else before  # NaN stays, and is refused
+        for characters, tokens in parts:
+            self._starts.append(self._scored)
+            self._scored += characters
+            self._ends.append(self._scored)
+            self._firsts.append(self._firsts[-1] + tokens)
+        self._odds += chosen
+        for label in dict.fromkeys([label for odds in chosen for label in odds]):
+            self._record_windows(label, chosen, len(parts))
         self.counts["tokens_total"] += len(chosen)
-        self._parts.append(_ScoredSpan(self._scored, self._scored + size, chosen, worst))
-        self._scored += size
+
+    def _record_windows(self, label: str, chosen: TokenLogOdds, parts: int) -> None:
+        """Record the worst windows of the newest `parts` parts, whose tokens have the log-odds `chosen`."""
+        column, before = self._worst.setdefault(label, []), len(self._starts) - parts
+        column += [-math.inf] * (before - len(column))  # the parts before had no such label
+        values = [odds[label] for odds in chosen if label in odds]
+        recent = self._recent.get(label, []) + values
+        means = _window_means(recent, len(recent) - len(values), self.window)
+        self._recent[label] = recent[-self.window :]
+        if parts == len(means) == len(chosen):
+            column += means  # a token each, as most are
+            return
+        numbers = iter(means)
+        for first, end in itertools.pairwise(self._firsts[before:]):
+            inside = chosen[first - self._firsts[before] : end - self._firsts[before]]
+            column.append(_worst([next(numbers) for odds in inside if label in odds]))
 
     def score_open_unit(self, end: int) -> Assessment:
         """Return the token scores of the unit being written, up to character `end`."""
         if end < self._open_to:
             self._begin_unit()
-        while self._counted < len(self._parts) and (part := self._parts[self._counted]).start < end:
-            self._counted += 1
-            if part.end > self._judged:
-                self._count(part.worst)
-        self._open_to = end
+        first, self._open_to = self._counted, end
+        self._counted = max(first, bisect_left(self._starts, end))
+        for label, column in self._worst.items():
+            if (worst := _worst(column[first : self._counted])) > -math.inf or math.isnan(worst):
+                category = token_category(label)
+                self._open[category] = _worst([self._open.get(category, 0.0), probability(worst)])
         return Assessment(self._open)
-
-    def _count(self, worst: Mapping[str, float]) -> None:
-        for label, score in worst.items():
-            category = token_category(label)
-            before = self._open.get(category, 0.0)
-            self._open[category] = before if math.isnan(before) or before > score else score
 
     def _begin_unit(self) -> None:
         self._open, self._counted, self._open_to = {}, 0, 0
@@ -115,23 +122,64 @@ class ProbedText:
     async def judge(self, unit: str) -> Assessment:
         """Judge the next unit. Raises `ValueError` if a part of it was not scored, or the model lacks a probe."""
         end = self._judged + len(unit)
-        covering = [part for part in self._parts if part.start < end and part.end > self._judged]
-        if unit and (not covering or covering[-1].end < end or not all(part.odds for part in covering)):
+        parts = bisect_left(self._starts, end)
+        if unit and (not parts or self._ends[parts - 1] < end or not all(map(self._tokens, range(parts)))):
             raise ValueError("no probe has looked at the states of this text")
         found = dict(self.score_open_unit(end).scores)
-        tokens = [one for part in covering for one in part.within(self._judged, end)]
-        tokens = tokens or [one for part in covering for one in part.odds]
-        for label in self.labels or dict.fromkeys(label for one in tokens for label in one):
+        tokens = [one for part in range(parts) for one in self._within(part, end)]
+        tokens = tokens or self._odds[: self._firsts[parts]]
+        for label in self.labels or dict.fromkeys([label for one in tokens for label in one]):
             odds = [one[label] for one in tokens if label in one]
             if unit and not odds:
                 raise ValueError(f"the model has no probe {label!r}")
             found[label] = probability(sum(odds) / len(odds)) if odds else 0.0
         self.counts["units_total"] += 1
         self._judged = end
-        while self._parts and self._parts[0].end <= end:
-            self._parts.popleft()
+        self._forget(bisect_right(self._ends, end))
         self._begin_unit()
         return Assessment(found)
+
+    def _tokens(self, part: int) -> int:
+        return self._firsts[part + 1] - self._firsts[part]
+
+    def _within(self, part: int, end: int) -> TokenLogOdds:
+        """Return the log-odds of those of a part's tokens whose middle lies in the unit up to character `end`, as if
+        they were equally long."""
+        start, odds = self._starts[part], self._odds[self._firsts[part] : self._firsts[part + 1]]
+        if start >= self._judged and self._ends[part] <= end:
+            return odds
+        each = (self._ends[part] - start) / max(1, len(odds))
+        return [one for at, one in enumerate(odds) if self._judged <= start + each * (at + 0.5) < end]
+
+    def _forget(self, parts: int) -> None:
+        """Forget the first parts, which are judged."""
+        tokens = self._firsts[parts]
+        self._firsts = [first - tokens for first in self._firsts[parts:]]
+        del self._starts[:parts], self._ends[:parts]
+        for column in self._worst.values():
+            del column[:parts]
+        del self._odds[:tokens]
+
+
+def _window_means(values: list[float], known: int, size: int) -> list[float]:
+    """Return the mean of each window of `size` values, or of as many as there are, that ends behind the first `known`
+    values."""
+    if known >= size and sum(map(abs, values)) < EXACT_TO:
+        totals = list(itertools.accumulate(values, initial=0.0))
+        return [(to - since) / size for since, to in zip(totals[known + 1 - size :], totals[known + 1 :], strict=False)]
+    return [sum(values[max(0, at - size) : at]) / min(at, size) for at in range(known + 1, len(values) + 1)]
+
+
+def _adds_up(parts: Joined, size: int, tokens: int) -> bool:
+    if min([min(part) for part in parts]) < 0:
+        return False
+    return (sum([part[0] for part in parts]), sum([part[1] for part in parts])) == (size, tokens)
+
+
+def _worst(values: Sequence[float]) -> float:
+    """Return the largest value, -inf if there is none; NaN if one is, so that it is refused."""
+    found = max(values, default=-math.inf)
+    return math.nan if math.isnan(sum(values)) and any(map(math.isnan, values)) else found
 
 
 def probability(log_odds: float) -> float:

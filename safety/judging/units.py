@@ -10,19 +10,10 @@ text before a unit as well.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_CLOSERS = "\"'”’»)\\]*」』"
-_END = re.compile(
-    rf"[.!?…][{_CLOSERS}]{{0,3}}(?=\s)"  # a sentence
-    rf"|[。！？।][{_CLOSERS}]{{0,3}}(?=[^{_CLOSERS}])"  # one of a script without spaces
-    r"|(?=\n)"
-    r'|"(?=[,}\]:])'  # a string of a JSON text
-)
-_WIDEST = 4
-"""Maximum characters of a match of `_END`."""
+from sluicegate.plugins.contract.sentence_ends import SENTENCE_END, WIDEST_END
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +46,9 @@ class UnitCutter:
         """Take `text` if it surely completes no unit; else take nothing and return False: `feed` it then."""
         rest = self._rest + text
         if len(rest) > self._least:
-            if len(rest) > self._most or _END.search(rest, max(0, max(self._least, self._looked) - _WIDEST)):
+            if len(rest) > self._most or SENTENCE_END.search(rest, max(0, max(self._least, self._looked) - WIDEST_END)):
                 return False
-            self._looked = len(rest) - _WIDEST
+            self._looked = len(rest) - WIDEST_END
         self._rest = rest
         return True
 
@@ -75,12 +66,12 @@ class UnitCutter:
         """Return the length of the first unit; 0 if it is not complete yet."""
         if len(self._rest) <= self._least:
             return 0
-        for match in _END.finditer(self._rest, max(0, max(self._least, self._looked) - _WIDEST)):
+        for match in SENTENCE_END.finditer(self._rest, max(0, max(self._least, self._looked) - WIDEST_END)):
             if self._least <= match.end() < min(self._most, len(self._rest)):
                 return match.end()
         if len(self._rest) > self._most:
             return self._at_most()
-        self._looked = len(self._rest) - _WIDEST
+        self._looked = len(self._rest) - WIDEST_END
         return 0
 
     def _at_most(self) -> int:

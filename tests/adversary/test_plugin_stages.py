@@ -221,6 +221,10 @@ def test_a_generator_that_ends_the_process_fails_by_name(place: str, error: Base
         (Piece(0, "x", logprobs=(TokenLogprob(1, "x", "x", 0.5),)), "`logprobs`"),  # type: ignore[arg-type]
         (Piece(0, "x", logprobs=(TokenLogprob(1, "x", b"x", -0.5, ((1, "x"),)),)), "`logprobs`"),  # type: ignore[arg-type]
         (Piece(0, "x", probed=(1, 2)), "`probed`"),  # type: ignore[arg-type]
+        (Piece(0, "xy", probed=({}, {}), joined=((1, 1), (2, 1))), "`joined`"),
+        (Piece(0, "xy", probed=({}, {}), joined=((1, 1), (1, 0))), "`joined`"),
+        (Piece(0, "xy", probed=({}, {}), joined=((-1, 1), (3, 1))), "`joined`"),
+        (Piece(0, "xy", probed=({}, {}), joined=[(2, 2)]), "`joined`"),  # type: ignore[arg-type]
     ],
     ids=repr,
 )

@@ -14,9 +14,12 @@ import torch
 
 from sluicegate.engine import LoadedModel
 from sluicegate.engine.probes.probe import CARD, ProbeSet, StateProbe, digest_of, read_probe
+from sluicegate.engine.probes.reading import MOST_JOINED, ProbedReading
+from sluicegate.engine.probes.score_pool import ScorePool
 from sluicegate.engine.probes.states import evened
 from sluicegate.engine.settings import ModelSettings
-from sluicegate.plugins import ConfigurationError, ModelLoadError, RequestError
+from sluicegate.plugins import ConfigurationError, ModelLoadError, Piece, RequestError
+from sluicegate.plugins.contract.sentence_ends import SENTENCE_END
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import Result, ScriptedGrammar, a_job, collect, prompts, reference_model, run, serving
 from tests.engine.tiny_models import EOS
@@ -175,6 +178,71 @@ async def test_who_does_not_ask_gets_no_scores_and_no_delay(tiny: MakeModel) -> 
     assert any(piece.probed for piece in first.pieces)
 
 
+def by_piece(result: Result) -> list[tuple[str, tuple[float, ...]]]:
+    """Text and scores of each piece; a joined one taken apart."""
+    found = []
+    for piece in result.pieces:
+        text, scores = piece.text, [one["harm"] for one in piece.probed]
+        for size, count in piece.joined or ((len(text), len(scores)),):
+            found.append((text[:size], tuple(scores[:count])))
+            text, scores = text[size:], scores[count:]
+        assert not text
+        assert not scores
+    return found
+
+
+@pytest.mark.parametrize("way", ["plain", "drafts", "preempted", "small steps"])
+@pytest.mark.parametrize("sampling", [{}, {"temperature": 1.3, "seed": 5}, {"stop": ("e",)}, {"logprobs": 2}], ids=str)
+async def test_who_reads_by_sentence_gets_the_same_in_fewer_pieces(
+    sampling: dict[str, Any], way: str, tiny: MakeModel
+) -> None:
+    """Text, tokens, ends, log probabilities and scores: each piece is some of those that others get, joined."""
+    model = tiny("llama")
+    jobs = [replace(a_job(model, prompt, max_tokens=60, **sampling), probed=True) for prompt in prompts([3, 11, 26])]
+    async with serving(with_probes(model), **WAYS[way]) as engine:
+        apart = await run(engine, *jobs)
+        joined = await run(engine, *[replace(job, by_sentence=True) for job in jobs])
+    for one, other in zip(apart, joined, strict=True):
+        assert (other.text, other.tokens, other.reasons) == (one.text, one.tokens, one.reasons)
+        assert other.logprobs == one.logprobs
+        singly, together = by_piece(one), by_piece(other)
+        assert [text for text, _ in together] == [text for text, _ in singly]
+        for (_, mine), (_, theirs) in zip(together, singly, strict=True):
+            assert mine == pytest.approx(theirs, abs=1e-3)
+    long = [result for result in apart if len(result.pieces) > 30]
+    assert not long or any(len(b.pieces) < len(a.pieces) / 2 for a, b in zip(apart, joined, strict=True) if a in long)
+
+
+async def test_a_sentence_leaves_when_it_is_known_to_have_ended(tiny: MakeModel) -> None:
+    """With the token after it, not sixteen later: pieces end behind the end of each sentence or line."""
+    model = tiny("llama")
+    job = replace(a_job(model, prompts([9])[0], max_tokens=300, temperature=1.5, seed=4), probed=True, by_sentence=True)
+    async with serving(with_probes(model)) as engine:
+        [found] = await run(engine, job)
+    sizes = [piece.joined or ((len(piece.text), 1),) for piece in found.pieces]
+    assert max(len(parts) for parts in sizes) <= MOST_JOINED + 1  # the step that scores a piece draws another
+    for piece, parts in zip(found.pieces[:-1], sizes, strict=False):
+        inner = piece.text[: len(piece.text) - parts[-1][0] - (parts[-2][0] if len(parts) > 1 else 0)]
+        ends = [match.end() for match in SENTENCE_END.finditer(piece.text)]
+        assert not [end for end in ends if end < len(inner)], repr(piece.text)
+
+
+async def test_a_pass_without_linear_probes_stores_the_same_scores(tiny: MakeModel) -> None:
+    """Products of the compiled pass, and states read by hooks: one probe, by both."""
+    model, probe = tiny("llama"), a_probe(tiny("llama"))
+    width = len(probe.weights["w"])
+    eye = torch.cat([torch.eye(width), -torch.eye(width)])
+    bent = {"w1": eye, "b1": torch.zeros(2 * width), "w": torch.cat([probe.weights["w"], -probe.weights["w"]])}
+    twin = replace(probe, weights={**bent, "b": probe.weights["b"]})  # relu(x) - relu(-x) is x
+    job = replace(a_job(model, prompts([7])[0], max_tokens=30), probed=True)
+    scores = []
+    for one, way in ((probe, "auto"), (probe, "transformers"), (twin, "auto")):
+        async with serving(with_probes(model, one), forward=way) as engine:
+            scores.append(judged((await run(engine, job))[0]))
+    assert scores[1] == pytest.approx(scores[0], abs=2e-3)
+    assert scores[2] == pytest.approx(scores[0], abs=2e-3)
+
+
 async def test_a_cancelled_answer_gives_nothing_that_was_not_judged(tiny: MakeModel) -> None:
     model = tiny("llama")
     async with serving(with_probes(model)) as engine:
@@ -193,6 +261,30 @@ async def test_a_beam_search_is_refused_where_probes_judge(tiny: MakeModel) -> N
     async with serving(with_probes(model)) as engine:
         with pytest.raises(RequestError, match="beam"):
             await engine.generate(job)
+
+
+def test_scores_are_read_from_the_blocks_where_their_tokens_are() -> None:
+    pool = ScorePool(4, 4, ["harm", "hate"], torch.device("cpu"))
+    pool.write(torch.tensor([12, 13, 14, 15, 0, 1, 2]), torch.arange(14.0).view(7, 2))
+    found = pool.read([3, 0], 2, 6)
+    assert found == [{"harm": 2.0 * at, "hate": 2.0 * at + 1} for at in (2, 3, 4, 5)]
+    assert all(one["harm"] != one["harm"] for one in pool.read([3, 0], 7, 8))  # nothing was computed there
+
+
+def test_scores_are_kept_where_a_sequence_gives_up_its_blocks() -> None:
+    pool = ScorePool(2, 4, ["harm"], torch.device("cpu"))
+    pool.write(torch.arange(4), torch.arange(4.0)[:, None])
+    reading = ProbedReading(pool, known=1)
+    for token in (1, 2, 3):
+        assert reading.hold(Piece(0, "x", (token,)), token + 1)
+    reading.collect([0], 3)
+    pool.write(torch.arange(4), torch.full((4, 1), 9.0))  # another's, in the same block
+    reading.collect([0], 0)  # it waits, without blocks
+    first = reading.release()
+    assert first is not None
+    assert [one["harm"] for one in first.probed] == [1.0, 2.0]
+    assert reading.is_due
+    assert reading.release() is None
 
 
 # --- files ----------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+from sluicegate.engine import Engine
 from sluicegate.engine.construction import load
 from sluicegate.engine.probes.probe import StateProbe, digest_of
 from sluicegate.engine.settings import ModelSettings
@@ -23,7 +24,18 @@ from sluicegate.gateway.rails.judging import Judging
 from sluicegate.gateway.rails.moderation import Moderation
 from sluicegate.gateway.rails.states import check_probes
 from sluicegate.gateway.testing import TestApp
-from sluicegate.plugins import Answer, Caller, Channel, ConfigurationError, Piece, Registry, Sampling, StageFailed
+from sluicegate.plugins import (
+    Answer,
+    Caller,
+    Channel,
+    ConfigurationError,
+    Constraint,
+    Job,
+    Piece,
+    Registry,
+    Sampling,
+    StageFailed,
+)
 from sluicegate.plugins.testing import ScriptedModel, make_request
 from sluicegate.safety import CascadeJudge, JudgeRail, ProbeAnswerJudge, RailPolicy, WindowLimits, register
 from sluicegate.safety.judging.session import Assessment, JudgingPolicy, ScoreLimits
@@ -253,6 +265,83 @@ def test_a_gateway_judges_every_answer_by_the_states_of_its_own_pass(bias: float
         assert judged.status_code == 200
         said = app.client.get("/metrics").text
         assert "sluicegate_moderate_probe_tokens_total" in said
+
+
+@pytest.mark.parametrize(
+    ("asked", "policy", "joined"),
+    [
+        ({}, {}, True),
+        ({"logprobs": True}, {}, False),
+        ({}, {"mode": "shadow"}, False),
+    ],
+    ids=["enforced", "logprobs", "shadow"],
+)
+def test_pieces_are_joined_where_a_judge_holds_them_anyway(
+    asked: dict[str, Any], policy: dict[str, Any], joined: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And nowhere else: in shadow each token leaves as it comes, and log probabilities stay with their tokens."""
+    jobs: list[Job] = []
+    generate = Engine.generate
+
+    async def watched(self: Engine, job: Job) -> Any:
+        jobs.append(job)
+        return await generate(self, job)
+
+    monkeypatch.setattr(Engine, "generate", watched)
+    policies = {"default": {"moderate": {"probe": policy}}}
+    with an_app([str(save_probe(tmp_path, CALM))], settings={"policies": policies}) as app:
+        reply = app.ask("My name is Ada.", stream=True, **ASKED, **asked)
+    assert reply.finish_reason in ("stop", "length")
+    assert [(job.probed, job.by_sentence) for job in jobs] == [(True, joined)]
+
+
+def joined_by(chance: random.Random, pieces: Sequence[Piece]) -> Iterator[Piece]:
+    """Join pieces as an engine does for who reads by sentence."""
+    at = 0
+    while at < len(pieces) - 1:
+        some = pieces[at : min(at + chance.randint(1, 17), len(pieces) - 1)]
+        at += len(some)
+        parts = tuple((len(piece.text), len(piece.probed)) for piece in some)
+        yield replace(
+            some[0],
+            text="".join(piece.text for piece in some),
+            probed=tuple(one for piece in some for one in piece.probed),
+            joined=parts if len(some) > 1 else (),
+        )
+    yield pieces[-1]
+
+
+@pytest.mark.parametrize("seed", range(25))
+async def test_an_answer_in_joined_pieces_ends_as_in_single_ones(seed: int) -> None:
+    """Text that left, end and reason; alone, and beside another judge."""
+    chance = random.Random(seed)
+    sentences = [FINE, "Boats lie there.\n", "A bridge (old) leads on, and on, and on; nobody knows where it ends. "]
+    parts: list[tuple[str, float | None]] = []
+    for _ in range(12):
+        text = chance.choice(sentences)
+        cut = chance.randrange(1, len(text))
+        parts += [(text[:cut], CALM), (text[cut:], chance.choice([CALM, CALM, CALM, chance.uniform(-2, GRAVE)]))]
+    single = list(spoken(parts, chance.randint(2, 5)))
+    probe = built("probe", token_block=0.95, token_window=3)
+    for rails in ([probe], [probe, built("harm")]):
+        expected, _ = await left(rails, iter(single))
+        found, _ = await left(rails, joined_by(chance, single))
+        assert (found.text, found.finish_reason) == (expected.text, expected.finish_reason)
+
+
+async def test_strings_of_a_json_text_are_joined_as_their_reader_has_them() -> None:
+    """Escapes in the middle of a piece: parts are counted in characters that are read."""
+    request = replace(make_request("x"), constraint=Constraint("json_object", None))
+    said = [('{"a": "x', CALM), ("\\", CALM), ("nThey drink", GRAVE), ("\\u00e9.", CALM)]
+    pieces = [Piece(0, text, (1,), probed=({"harm": odds},)) for text, odds in said]
+    ends = []
+    for given in (pieces, [*joined_by(random.Random(4), [*pieces, Piece(0)])]):
+        judging = Judging([("probe", built("probe", token_block=0.9, token_window=1))], request, Caller())
+        for piece in given:
+            await judging.feed(piece)
+        ends.append(judging.scores())
+    assert ends[0] == ends[1]
+    assert ends[0]["probe"]["harm/token"] > 0.9
 
 
 def test_a_gateway_whose_models_have_no_probes_does_not_start() -> None:

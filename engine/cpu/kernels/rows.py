@@ -63,6 +63,21 @@ def normalise(x, weight, epsilon, out):  # type: ignore[no-untyped-def]
         out[i] = weight[i] * (x[i] * factor)
 
 
+@kernel(fastmath=FASTMATH)
+def add_products(x, weights, epsilon, out):  # type: ignore[no-untyped-def]
+    """Add to each of `out` [P] the product of its row of `weights` [P * d] with `x` [d], scaled to root mean square
+    1."""
+    total = np.float32(0)
+    for i in range(len(x)):
+        total += x[i] * x[i]
+    factor = np.float32(1) / np.sqrt(total / np.float32(len(x)) + np.float32(epsilon))
+    for at in range(len(out)):
+        product = np.float32(0)
+        for i in range(len(x)):
+            product += x[i] * weights[at * len(x) + i]
+        out[at] += product * factor
+
+
 @njit(nogil=True, inline="always")
 def small_exp(value):  # type: ignore[no-untyped-def]
     """Return e to the power of a float32 <= 0, as `engine.attention.in_place.exponentiate`, for loops that become
