@@ -196,7 +196,7 @@ def test_a_limit_past_every_stores_range_is_refused_at_the_door(tmp_path: Path) 
 def test_a_name_of_a_model_that_no_store_takes_is_cut(tmp_path: Path) -> None:
     with app(on_disk(tmp_path)) as gateway:
         secret = new_key(gateway, "a")
-        for name in ("m" * 5000, "\0", "é" * 300):
+        for name in ("m" * 512, "\0", "é" * 300):
             assert ask(gateway, secret, model=name).status_code == 404
         assert ask(gateway, secret).status_code == 200
         assert usage_of(gateway, "a")["requests"] == 4

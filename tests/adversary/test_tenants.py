@@ -196,6 +196,27 @@ def test_what_steers_the_draw_is_bounded_before_it_is_looked_up(
     assert tokenised.chars == 0
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (CHAT, asked("x")),
+        ("/v1/messages", asked("x")),
+        ("/v1/embeddings", {"input": "x"}),
+        ("/v1/moderations", {"input": "x"}),
+        ("/v1/rerank", {"query": "x", "documents": ["a"]}),
+        ("/tokenize", {"prompt": "x"}),
+        ("/detokenize", {"tokens": [1]}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_no_name_of_a_model_is_kept_that_no_model_has(keyed: RunningGateway, path: str, body: dict[str, Any]) -> None:
+    """The console keeps the requests that ended: a name of 6 MB in each filled the memory."""
+    answer = post(keyed, path, {**body, "model": "m" * 6_000_000})
+    assert answer.status_code == 400, answer.text[:300]
+    assert "model" in answer.json()["error"]["message"]
+    assert len(answer.content) < 1000
+
+
 def test_a_body_of_empty_lists_makes_none_of_them(keyed: RunningGateway) -> None:
     """Parsed, these 8 MB would hold the interpreter for a second."""
     body = b'{"model":"bundled","messages":[' + b"[]," * 2_600_000 + b"[]]}"

@@ -23,6 +23,7 @@ M = TypeVar("M", bound=BaseModel)
 Tree = Mapping[str, Any]
 """A body as JSON values."""
 AS_IN_A_REQUEST = BodyPlaces()
+LONGEST_MODEL = 512
 
 
 @frozen_when_checked
@@ -106,9 +107,20 @@ def read_body(body: bytes | Tree, fields: BodyFields[W]) -> tuple[W, tuple[str, 
     or its depth was checked. Raises `RequestError` that names a field which would change the answer and has no effect
     here."""
     tree = read_json(body) if isinstance(body, bytes) else body
+    _check_model(tree.get("model"))
     unknown = fields.unknown(tree)
     wire = checked(fields.kind, tree)
     return wire, fields.ignored(wire, unknown)
+
+
+def _check_model(name: object) -> None:
+    """Refuse a name that no model has: the console, the log and the books keep it, whoever sent it."""
+    if isinstance(name, str) and len(name) > LONGEST_MODEL:
+        raise RequestError(
+            f"`model` has {len(name)} characters; a model's name has at most {LONGEST_MODEL}",
+            param="model",
+            code="invalid_parameter",
+        )
 
 
 def checked(kind: type[M], tree: Any) -> M:

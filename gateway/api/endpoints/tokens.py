@@ -16,7 +16,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from sluicegate.gateway.api.body.parsing import InWordsOf, Parse, Parsed, Tree, checked
+from sluicegate.gateway.api.body.parsing import LONGEST_MODEL, InWordsOf, Parse, Parsed, Tree, checked
 from sluicegate.gateway.api.delivery import NoResponse
 from sluicegate.gateway.api.dialects.chat_request import parse_chat
 from sluicegate.gateway.api.dialects.completions_request import parse_completions
@@ -30,15 +30,15 @@ from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.telemetry import parent_context
 from sluicegate.plugins import NotFound, RequestError, Sampling, ServedModel, exact_json
 
-MOST_TOKENS = 100_000
-"""Of one `/detokenize`."""
+MOST_TOKENS = 99_000
+"""Of one `/detokenize`: a body with as many values is one that `[server] max_values` lets in by default."""
 UNBOUNDED = 2**31 - 1
 Written = Callable[[Exchange], dict[str, Any]]
 
 
 class DetokenizeBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
-    model: str | None = None
+    model: Annotated[str, Field(max_length=LONGEST_MODEL)] | None = None
     tokens: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=MOST_TOKENS)]
 
 
