@@ -1,8 +1,9 @@
 """Read grammars in GBNF, as llama.cpp and, as EBNF, XGrammar take them: `root ::= "a" | [b-z]+ # comment`.
 
 A rule reaches to the next `name ::=`. What refers to no recursive rule becomes one automaton; other rules are parsed
-(see `parsing`). Tokens by number or name (`<[12]>`, `<think>`) are terminals of their own. Not covered: XGrammar's
-lookahead and tag dispatch.
+(see `parsing`). Tokens by number or name (`<[12]>`, `<think>`) are terminals of their own. XGrammar's macros and
+options of rules: see `gbnf_macros`. Its lookahead at the end of a rule promises what follows, enforces nothing, and
+changes nothing here.
 """
 
 from __future__ import annotations
@@ -15,26 +16,19 @@ from sluicegate.grammar.automata.charsets import EVERY, Ranges, negate, single, 
 from sluicegate.grammar.automata.patterns.reader import Cursor
 from sluicegate.grammar.automata.patterns.syntax import Alt, Chars, Node, Repeat, Seq, sequence
 from sluicegate.grammar.lark.extensions.tokens import TokenTerminals
+from sluicegate.grammar.lark.gbnf_macros import MACROS, REFUSED, RuleOptions, limited, macro, options
 from sluicegate.grammar.lark.regular import RuleRef, Rules
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.parsing.rules import Production
 from sluicegate.plugins.errors import GrammarError, GrammarLimit, InvalidGrammar, UnsupportedGrammar
 
 ROOT = "root"
-_RULE = re.compile(r"^[ \t]*[A-Za-z0-9_][\w-]*[ \t]*::=", re.MULTILINE)
+_RULE = re.compile(r"^[ \t]*[A-Za-z0-9_][\w-]*(?:\[[^\]\n]*\])?[ \t]*::=", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
-_DEFINES = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*\s*::=")
+_DEFINES = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(?:\[[^\]\n]*\])?\s*::=")
 _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _TOKEN = re.compile(r"<\[[^\]\n]*\]>|<[^<>\s\"]+>")
-_MACROS = {
-    "TagDispatch": "use a structural tag",
-    "Token": "write <[5]> or <name>",
-    "ExcludeToken": "write !<[5]>* or !<name>*",
-    "Regex": "write it with [a-z], groups and repetitions, or use a structural tag of the type regex",
-    "Substring": 'write a grammar in Lark\'s notation, with %regex {"substring_chunks": [...]}',
-}
-"""What XGrammar reads besides, and what to write."""
-_SIMPLE = {"n": 10, "r": 13, "t": 9, "b": 8, "f": 12, "v": 11, "a": 7, "0": 0}
+_SIMPLE = {"n": 10, "r": 13, "t": 9, "b": 8, "f": 12, "v": 11, "a": 7, "0": 0, "e": 27}
 _HEX = {"x": 2, "u": 4, "U": 8}
 _DEEPEST = 100
 
@@ -54,6 +48,16 @@ def read(text: str, spell: Spelling, tokens: TokenTerminals) -> tuple[list[Produ
         if ref.name not in trees:
             reader.invalid(f"rule {ref.name!r} is used but not defined", at=ref.position)
     try:
+        read = Rules(trees, spell, reader.lexemes)
+        for name, asked in reader.options.items():
+            texts = read.texts_of(name)
+            if texts is None:
+                reader.unsupported(
+                    "options of a rule that refers to a recursive one, a token or a macro beside others; give them to "
+                    "the texts in it",
+                    asked.at,
+                )
+            trees[name] = limited(texts, asked)
         return Rules(trees, spell, reader.lexemes).read(ROOT)
     except RecursionError as error:
         raise GrammarLimit(
@@ -64,25 +68,26 @@ def read(text: str, spell: Spelling, tokens: TokenTerminals) -> tuple[list[Produ
 class _GbnfReader(Cursor):
     """Recursive descent over GBNF; errors say line and column."""
 
-    __slots__ = ("lexemes", "refs", "tokens")
+    __slots__ = ("lexemes", "options", "refs", "tokens")
 
     def __init__(self, text: str, tokens: TokenTerminals) -> None:
         super().__init__(text)
         self.refs: list[RuleRef] = []
         self.tokens = tokens
+        self.options: dict[str, RuleOptions] = {}
         self.lexemes: dict[str, DfaLexeme | None] = {}
         """Of tokens, as they are written; None: they end a text."""
 
-    def _placed(self, reason: str, at: int | None) -> str:
+    def placed(self, reason: str, at: int | None) -> str:
         position = self.position if at is None else at
         line = self.text.count("\n", 0, position) + 1
         return f"line {line}, column {position - self.text.rfind(chr(10), 0, position)}: {reason}"
 
     def invalid(self, reason: str, at: int | None = None) -> NoReturn:
-        raise InvalidGrammar(self._placed(reason, at))
+        raise InvalidGrammar(self.placed(reason, at))
 
     def unsupported(self, what: str, at: int | None = None) -> NoReturn:
-        raise UnsupportedGrammar(self._placed(f"not supported: {what}", at))
+        raise UnsupportedGrammar(self.placed(f"not supported: {what}", at))
 
     def blank(self) -> None:
         found = _BLANK.match(self.text, self.position)
@@ -95,13 +100,29 @@ class _GbnfReader(Cursor):
         while self.more():
             at = self.position
             name = self.name()
+            if self.take("["):
+                self.options[name] = options(self, at)
             self.blank()
             if not self.take("::="):
                 self.invalid("expected ::= after the name of a rule")
             if name in trees:
                 self.invalid(f"rule {name!r} is defined twice", at=at)
             trees[name] = self.alternatives(0)
+            self.lookahead()
         return trees
+
+    def lookahead(self) -> None:
+        """Read what XGrammar's rules end with, `(= ...)`, and leave it out."""
+        at = self.position
+        if self.take("(="):
+            self.alternatives(1)
+            if not self.take(")"):
+                self.invalid("this lookahead is never closed", at)
+            self.blank()
+            if self.more() and not _DEFINES.match(self.text, self.position):
+                self.unsupported(
+                    "a lookahead that is not the end of a rule; masks cannot take back what was written", at
+                )
 
     def name(self) -> str:
         found = _NAME.match(self.text, self.position)
@@ -113,7 +134,7 @@ class _GbnfReader(Cursor):
     def alternatives(self, depth: int) -> Node:
         if depth > _DEEPEST:
             raise GrammarLimit(
-                self._placed(f"groups are nested more than {_DEEPEST} deep; give inner ones rules of their own", None)
+                self.placed(f"groups are nested more than {_DEEPEST} deep; give inner ones rules of their own", None)
             )
         ways = [self.sequence(depth)]
         while self.take("|"):
@@ -124,6 +145,8 @@ class _GbnfReader(Cursor):
         items: list[Node] = []
         self.blank()
         while self.more() and self.peek() not in "|)" and not _DEFINES.match(self.text, self.position):
+            if self.peek_is("(="):
+                break
             items.append(self.repeated(self.item(depth)))
             self.blank()
         return sequence(items) if items else Seq([])
@@ -137,8 +160,6 @@ class _GbnfReader(Cursor):
         if self.take("."):
             return Chars(EVERY)
         if self.take("("):
-            if self.peek_is("="):
-                self.unsupported("a lookahead; a mask cannot take back what was written", at)
             inner = self.alternatives(depth + 1)
             if not self.take(")"):
                 self.invalid("this group is never closed", at)
@@ -146,8 +167,10 @@ class _GbnfReader(Cursor):
         if self.peek() in "<!":
             return self.token(at)
         ref = RuleRef(self.name(), at)
-        if ref.name in _MACROS and self.peek_is("("):
-            self.unsupported(f"{ref.name}(...); {_MACROS[ref.name]}", at)
+        if ref.name in MACROS and self.take("("):
+            return macro(self, ref.name, at)
+        if ref.name in REFUSED and self.peek_is("("):
+            self.unsupported(f"{ref.name}(...); {REFUSED[ref.name]}", at)
         self.refs.append(ref)
         return ref
 
@@ -164,9 +187,9 @@ class _GbnfReader(Cursor):
                 read = self.tokens.text_without if negative else self.tokens.lexeme
                 self.lexemes[name] = read(found[0])
                 if self.lexemes[name] is None:
-                    self.tokens.ends.append(self._placed(found[0], at))
+                    self.tokens.ends.append(self.placed(found[0], at))
         except GrammarError as error:
-            raise type(error)(self._placed(error.reason, at)) from error
+            raise type(error)(self.placed(error.reason, at)) from error
         ref = RuleRef(name, at)
         if not negative:
             return ref
@@ -175,6 +198,17 @@ class _GbnfReader(Cursor):
         if not self.take("+"):
             self.unsupported(f"one token that is not {found[0]}: masks count characters; put * or + behind it", at)
         return ref
+
+    def tokens_of(self, written: str, at: int) -> Node:
+        """Return the node of one of the tokens of `<...>`."""
+        try:
+            if written not in self.lexemes:
+                self.lexemes[written] = self.tokens.lexeme(written)
+                if self.lexemes[written] is None:
+                    self.tokens.ends.append(self.placed(written, at))
+        except GrammarError as error:
+            raise type(error)(self.placed(error.reason, at)) from error
+        return RuleRef(written, at)
 
     def repeated(self, item: Node) -> Node:
         while self.more():
@@ -209,12 +243,18 @@ class _GbnfReader(Cursor):
     # --- characters ---
 
     def literal(self, at: int) -> Node:
-        items: list[Node] = []
+        items: list[Node] = [Chars(single(ord(char))) for char in self.quoted(at)]
+        return sequence(items) if items else Seq([])
+
+    def quoted(self, at: int | None = None) -> str:
+        """Read a text behind its opening quote, which is `at`."""
+        begun = self.position - 1 if at is None else at
+        found: list[str] = []
         while not self.take('"'):
             if not self.more() or self.peek() == "\n":
-                self.invalid("this text is never closed", at)
-            items.append(Chars(single(self.character(at))))
-        return sequence(items) if items else Seq([])
+                self.invalid("this text is never closed", begun)
+            found.append(chr(self.character(begun)))
+        return "".join(found)
 
     def char_class(self, at: int) -> Node:
         negative = self.take("^")

@@ -11,6 +11,7 @@ from sluicegate.grammar.automata.construction.subset import compile_tree
 from sluicegate.grammar.automata.patterns.syntax import Alt, Chars, Node, Repeat, Seq
 from sluicegate.grammar.budget.meter import Budget, WorkMeter, look
 from sluicegate.grammar.lexemes.base import DfaLexeme
+from sluicegate.grammar.lexemes.token_bound import TokenBoundLexeme
 from sluicegate.grammar.parsing.rules import Production, Symbol
 from sluicegate.grammar.vocabulary.lru import SizedLru
 from sluicegate.plugins.errors import GrammarLimit
@@ -31,6 +32,14 @@ class RuleRef(Node):
 
     name: str
     position: int
+
+
+@dataclass(slots=True, eq=False)
+class Texts(Node):
+    """Texts that have an automaton already; perhaps at most so many tokens of one."""
+
+    texts: CharDfa
+    max_tokens: int | None = None
 
 
 class Rules:
@@ -62,6 +71,15 @@ class Rules:
                 self._wanted.clear()
         return self._rules, self._lexemes
 
+    def texts_of(self, name: str) -> CharDfa | None:
+        """Return all texts of a rule; None where it has no automaton of its own."""
+        tree = self._trees[name]
+        if isinstance(tree, Texts):
+            return tree.texts
+        if not self._is_regular(RuleRef(name, 0)):
+            return None
+        return CharDfa(compile_tree(self._inlined(tree), WorkMeter(_BUDGET, "rule")))
+
     def _rule(self, origin: str, expansion: Iterable[Symbol]) -> None:
         rule = Production(origin, tuple(expansion))
         self._symbols += 1 + len(rule.expansion)
@@ -85,6 +103,8 @@ class Rules:
             size = self._size(node.item) * max(node.low, node.high or 1, 1)
         elif isinstance(node, Seq | Alt):
             size = sum(self._size(item) for item in node.items) + 1
+        elif isinstance(node, Texts):
+            size = _MOST_CHARS + 1
         else:
             size = 1
         return min(size, _MOST_CHARS + 1)
@@ -110,6 +130,8 @@ class Rules:
                 return ((True, node.name),)
             self._wanted.append(node.name)
             return ((False, node.name),)
+        if isinstance(node, Texts):
+            return self._of_texts(node.texts, node.max_tokens)
         if isinstance(node, Seq):
             return tuple(symbol for part in self._joined(node.items) for symbol in self._emit(part))
         if isinstance(node, Alt):
@@ -164,19 +186,22 @@ class Rules:
             known = self._named[texts.digest] = self._of_texts(texts)
         return known
 
-    def _of_texts(self, texts: CharDfa) -> tuple[Symbol, ...]:
+    def _of_texts(self, texts: CharDfa, max_tokens: int | None = None) -> tuple[Symbol, ...]:
         if texts.is_empty():
             return (_NOTHING,)
         if not texts.accepts(""):
             name = f"terminal {len(self._lexemes)}"
-            self._lexemes[name] = DfaLexeme(self._spell(texts), general=True)
+            spelled = self._spell(texts)
+            self._lexemes[name] = (
+                DfaLexeme(spelled, general=True) if max_tokens is None else TokenBoundLexeme(spelled, max_tokens)
+            )
             return ((True, name),)
         rest = texts.difference(CharDfa.from_literal(""))
         if rest.is_empty():
             return ()
         name = self._fresh()
         self._rule(name, ())
-        self._rule(name, self._of_texts(rest))
+        self._rule(name, self._of_texts(rest, max_tokens))
         return ((False, name),)
 
     def _inlined(self, node: Node) -> Node:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sluicegate.grammar.automata import CharDfa, string_body, utf8
+from sluicegate.grammar.automata import CharDfa, occurrences, string_body, utf8
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.reading import Reading
@@ -204,11 +204,17 @@ class Builder:
         by_text: dict[str, list[Continuation]] = {}
         for text, after in stops:
             by_text.setdefault(text, []).append(after)
-        every = (*by_text, *_needed(excludes, tuple(by_text)))
-        _refuse_nested(every)
+        every = (*by_text, *occurrences.needed(excludes, tuple(by_text)))
+        held = tuple(text for text in every if text not in by_text and any(text in stop for stop in by_text))
+        _refuse_nested(tuple(text for text in every if text not in held))
         readings: list[Reading] = []
-        if most is None and len(by_text) > 1:
-            lexeme: DfaLexeme = freetext.first_of(tuple(by_text), tuple(text for text in every if text not in by_text))
+        if held:
+            for text, ways in by_text.items():
+                others = tuple(other for other in every if other != text and other not in held)
+                lexeme: DfaLexeme = freetext.free_until(text, others, held, most)
+                readings.append(InLexeme(lexeme, lexeme.start, fork(ways)))
+        elif most is None and len(by_text) > 1:
+            lexeme = freetext.first_of(tuple(by_text), tuple(text for text in every if text not in by_text))
             readings.append(InLexeme(lexeme, lexeme.start, WaysByOutcome(map(fork, by_text.values()))))
         else:
             for text, ways in by_text.items():
@@ -235,7 +241,7 @@ class Builder:
         for end, after in follow.heads:
             key = (node, end, ends)
             if key not in self._lexemes:
-                closed = texts.concat(CharDfa.from_literal(end)).intersection(freetext.until_chars(end, ends))
+                closed = texts.concat(CharDfa.from_literal(end)).intersection(occurrences.until(end, ends))
                 self._lexemes[key] = (
                     None if closed.is_empty() else DfaLexeme(utf8(closed), general=True, place=node.pointer)
                 )
@@ -342,16 +348,6 @@ class Builder:
 def _leads(node: formats.TriggeredFormat, trigger: str) -> bool:
     """Return whether some tag begins with `trigger`; else it is only kept out of the text."""
     return any(tag.begin.startswith(trigger) for tag in node.tags)
-
-
-def _needed(excludes: tuple[str, ...], stops: tuple[str, ...]) -> list[str]:
-    """Return those of `excludes` that hold neither one of `stops`, where the text ends, nor a shorter one of them."""
-    shorter = {*excludes, *stops}
-    return [
-        text
-        for text in dict.fromkeys(excludes)
-        if text not in stops and not any(other != text and other in text for other in shorter)
-    ]
 
 
 def _refuse_nested(texts: tuple[str, ...]) -> None:

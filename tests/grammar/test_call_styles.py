@@ -93,6 +93,16 @@ FORMATS: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
         ["<ac>", "<x>"],
         ["<abc>", "<b>", "<x>y>"],
     ),
+    "excluded texts that the end holds": (
+        {
+            "type": "tag",
+            "begin": "[",
+            "content": {"type": "any_text", "excludes": ["<c>", "x<"], "max_chars": 9},
+            "end": ["<c>end<s>", "!<c>!"],
+        },
+        ["[ab<c>end<s>", "[a!<c>!", "[123456789<c>end<s>"],
+        ["[a<c>b<c>end<s>", "[x<y<c>end<s>", "[a<c>", "[1234567890<c>end<s>", "[a<c>end<s><c>end<s>"],
+    ),
     "the older name of a style": (
         {"type": "qwen_xml_parameter", "json_schema": PAIR},
         ["<parameter=a>1</parameter><parameter=b>x</parameter>"],
