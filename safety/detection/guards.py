@@ -71,9 +71,9 @@ class GuardFormat:
         before, behind = self.around((), "user", policy)
         return f"{before}{text}{behind}"
 
-    def read(self, answer: str) -> GuardAnswer:
-        """Read an answer. Raises `ValueError` where it is not one; callers may come to see its message, which quotes
-        nothing."""
+    def read(self, answer: str, *, is_cut: bool = False) -> GuardAnswer:
+        """Read an answer. Raises `ValueError` where it is not one, or is a harmless verdict that `is_cut`: what the
+        guard would have said next could contradict it. Callers may come to see the message, which quotes nothing."""
         found = self.answer.match(answer)
         if found is None:
             raise ValueError(f"expected {self.expected}, found {len(answer)} characters of something else")
@@ -81,6 +81,8 @@ class GuardFormat:
         named = (found.groupdict().get("codes") or "").split(",")
         codes = [code.strip() for code in named if code.strip() not in ("", "None")]
         score = self.labels[label]
+        if is_cut and not score:
+            raise ValueError(f"expected {self.expected}, found a harmless verdict that was cut short")
         if codes and not score:
             raise ValueError(f"expected no categories beside {label!r}, found {len(codes)}")
         return GuardAnswer(score, tuple(self.categories.get(code, code) for code in codes) if score else (), label)
@@ -106,7 +108,7 @@ def _format(name: str, table: Mapping[str, Any]) -> GuardFormat:
         name=name,
         judged={role: Judged(one["begin"], one["end"]) for role, one in table["judged"].items()},
         turns=table["turns"],
-        answer=re.compile(table["answer"], re.IGNORECASE if table.get("any_case") else 0),
+        answer=re.compile(table["answer"], re.ASCII | (re.IGNORECASE if table.get("any_case") else 0)),
         expected=table["expected"],
         labels=table["labels"],
         categories=categories,

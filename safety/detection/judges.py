@@ -22,6 +22,8 @@ HARMLESS_LABELS = frozenset({"label_0", "safe", "benign", "harmless", "normal", 
 """Labels that count as harmless where settings name no bad ones."""
 
 BATCH = 8
+TOP_TOKENS = 20
+"""Number of likeliest next tokens of which one must be a word of a guard's choice."""
 GUARD_WINDOW = 6_000
 GUARD_OVERLAP = 500
 """Characters of a text that a guard is asked about at once."""
@@ -117,7 +119,14 @@ class GuardJudge:
                 do_sample=False,
                 pad_token_id=self._tokenizer.pad_token_id or 0,
             )
-        return self._guard.read(self._tokenizer.decode(produced[0, ids.shape[1] :], skip_special_tokens=True))
+        said = produced[0, ids.shape[1] :]
+        is_cut = len(said) >= self._max_new_tokens and int(said[-1]) not in self._ends()
+        return self._guard.read(self._tokenizer.decode(said, skip_special_tokens=True), is_cut=is_cut)
+
+    def _ends(self) -> set[int]:
+        """Return the tokens with which the model ends what it says."""
+        ends = self._model.generation_config.eos_token_id
+        return {*ends} if isinstance(ends, list) else {ends}
 
     def _prompt(self, text: str) -> str:
         """Write the prompt through the checkpoint's own template where it has one and the policy is its own."""
@@ -128,11 +137,14 @@ class GuardJudge:
         return self._guard.prompt(safe, self._policy)
 
     def _share(self, logits: Any) -> float:
-        """Return the probability of the first word of `choice` against the second, from the next token's `logits`
-        [V]."""
+        """Return the probability of the first word of `choice` against the second, from the next token's `logits` [V].
+        Raises `ValueError` if both are unlikely, or logits are not numbers."""
         assert self._guard.choice is not None
-        first, second = (self._first_token(word) for word in self._guard.choice)
-        return float(logits[[first, second]].float().softmax(dim=0)[0])
+        words = [self._first_token(word) for word in self._guard.choice]
+        likeliest = logits.topk(min(TOP_TOKENS, len(logits))).indices.tolist()
+        if not bool(logits.isfinite().all()) or not {*words} & {*likeliest}:
+            raise ValueError("the guard's next token is neither of its two words")
+        return float(logits[words].float().softmax(dim=0)[0])
 
     def _first_token(self, word: str) -> int:
         return int(self._tokenizer(word, add_special_tokens=False)["input_ids"][0])

@@ -167,6 +167,8 @@ class DetectionScreen:
         if found is None:
             found = NOTHING
             for finding in self._judged(part):
+                if not 0.0 <= finding.score <= 1.0:  # refuses NaN, which is above no limit
+                    raise ValueError("the judge's score is not a number from 0 to 1")
                 found = max(found, finding, key=lambda one: one.score)
                 if time.perf_counter() > until:
                     raise TimeoutError

@@ -88,7 +88,7 @@ class GuardAnswerJudge:
         self._counts["prompt_tokens_total"] += said.prompt_tokens
         self._counts["cached_tokens_total"] += said.cached_tokens
         if choice is None:
-            return assessment(self._form.read(said.text), is_cut=said.is_cut)
+            return assessment(self._form.read(said.text, is_cut=said.is_cut))
         return Assessment({"unsafe": _share(said.top, *[_first(access.tokenizer, word) for word in choice])})
 
     def _around(self, tokenizer: Any, history: Sequence[Turn]) -> tuple[str, str]:
@@ -142,11 +142,8 @@ def conversation(request: Request, most_chars: int) -> list[Turn]:
     return turns
 
 
-def assessment(answer: GuardAnswer, *, is_cut: bool = False) -> Assessment:
-    """Return a score for every category the guard named; `unsafe` if it named none. Raises `ValueError` for a harmless
-    verdict that `is_cut`: what the guard would have said next could contradict it."""
-    if is_cut and not answer.score:
-        raise ValueError("the guard's answer was cut short")
+def assessment(answer: GuardAnswer) -> Assessment:
+    """Return a score for every category the guard named; `unsafe` if it named none."""
     categories = answer.categories or (("unsafe",) if answer.score else ())
     return Assessment(dict.fromkeys(categories, answer.score))
 

@@ -26,8 +26,10 @@ MOST_BYTES = 1024 * 1024
 MOST_CATEGORIES = 1_000
 MOST_VERDICT_CHARS = 16_384
 """Maximum length of a verdict in words."""
-CUT_SHORT = ("length", "content_filter", "error")
-"""Reasons for which a service stops before its model has said all."""
+MOST_NAME_CHARS = 100
+"""Maximum length of a category's name: names get into traces, a service may put texts there."""
+SAID_ALL = (None, "stop", "eos_token", "stop_sequence", "end_turn")
+"""Reasons that services give when their model has said all. Any other: it may have been cut short."""
 
 
 class NoJudgement(Exception):
@@ -112,10 +114,10 @@ class ChatGuardJudge:
         found = await self.service.ask("/chat/completions", body)
         try:
             choice = found["choices"][0]
-            said, is_cut = choice["message"]["content"], choice.get("finish_reason") in CUT_SHORT
+            said, is_cut = choice["message"]["content"], choice.get("finish_reason") not in SAID_ALL
             if len(said) > MOST_VERDICT_CHARS:
                 raise ValueError("too long for a verdict")
-            return assessment(self._form.read(said), is_cut=is_cut)
+            return assessment(self._form.read(said, is_cut=is_cut))
         except (TypeError, KeyError, IndexError, ValueError, AttributeError):
             raise NoJudgement(f"the service's answer is none of a {self._form.name}") from None
 
@@ -161,8 +163,10 @@ def _scored(result: Any) -> Assessment:
     """Return the scores of a result; a flagged category scores 1, whatever its score, and without one. Raises
     `ValueError` without scores."""
     scores, flags = dict(result["category_scores"]), dict(result.get("categories") or {})
-    if len(scores) > MOST_CATEGORIES or not isinstance(result["flagged"], bool):
+    if max(len(scores), len(flags)) > MOST_CATEGORIES or not isinstance(result["flagged"], bool):
         raise ValueError("no result")
+    if not all(map(_is_name, (*scores, *flags))):
+        raise ValueError("no category")
     found: dict[str, float] = {}
     for name, score in scores.items():
         if isinstance(score, bool) or not isinstance(score, int | float) or not 0.0 <= score <= 1.0:
@@ -176,6 +180,10 @@ def _scored(result: Any) -> Assessment:
     if not found:
         raise ValueError("no scores")
     return Assessment(found)
+
+
+def _is_name(name: Any) -> bool:
+    return isinstance(name, str) and 0 < len(name) <= MOST_NAME_CHARS and name.isprintable()
 
 
 class _ScoredReading:

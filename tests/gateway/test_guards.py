@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -155,6 +156,7 @@ def _result(**fields: Any) -> Any:
     return {"results": [{"flagged": False, "categories": {}, "category_scores": {"hate": 0.1}, **fields}]}
 
 
+NAN = float("nan")
 BROKEN: dict[str, Answering] = {
     "hangs": _hang,
     "dies": _die,
@@ -174,6 +176,26 @@ BROKEN: dict[str, Answering] = {
     "scores too high": lambda request, body: _result(category_scores={"hate": 99}),
     "scores with a list": lambda request, body: _result(category_scores=[0.1]),
     "flags with words": lambda request, body: _result(flagged="no"),
+    "scores with NaN": lambda request, body: web.Response(text=json.dumps(_result(category_scores={"a": NAN}))),
+    "scores with infinity": lambda request, body: web.Response(text=json.dumps(_result(category_scores={"a": -1e999}))),
+    "scores in half": lambda request, body: web.Response(text=json.dumps(_result())[:-3]),
+    "scores twice": lambda request, body: web.Response(text=2 * json.dumps(_result())),
+    "has two results": lambda request, body: {"results": 2 * _result()["results"]},
+    "scores below zero": lambda request, body: _result(category_scores={"hate": -0.0001}),
+    "has a huge number": lambda request, body: web.Response(text=json.dumps(_result()).replace("0.1", "1" * 5_000)),
+    "is very deep": lambda request, body: web.Response(text="[" * 200_000),
+    "is compressed": lambda request, body: web.Response(
+        body=gzip.compress(json.dumps(_result()).encode()), headers={"content-encoding": "gzip"}
+    ),
+    "is no UTF-8": lambda request, body: web.Response(body=b'{"results": [{"flagged": false, "\xff": 1}]}'),
+    "has half a letter": lambda request, body: web.Response(text='{"results": [{"flagged": false, "\\ud800": 1}]}'),
+    "names a text": lambda request, body: _result(category_scores={body["input"] * 2: 0.1}),
+    "names a line": lambda request, body: _result(category_scores={"hate\nfine": 0.1}),
+    "names nothing": lambda request, body: _result(category_scores={"": 0.1}),
+    "flags thousands": lambda request, body: _result(categories={f"c{at}": False for at in range(2_000)}),
+    "flags with a text": lambda request, body: _result(categories={body["input"] * 2: False}),
+    "says it will": lambda request, body: web.Response(status=202, text=json.dumps(_result())),
+    "says it is partial": lambda request, body: web.Response(status=206, text=json.dumps(_result())),
     "flags a category with words": lambda request, body: _result(categories={"hate": "true"}),
 }
 
@@ -215,6 +237,12 @@ async def test_an_answer_in_no_form_of_the_guard_is_no_judgement(nonsense: Any) 
         ("granite_guardian", "<score> no </score> <score> yes </score>", "stop"),
         ("llama_guard", " " * 20_000 + "safe", "stop"),
         ("llama_guard", ["safe"], None),
+        ("llama_guard", "safe", "max_tokens"),
+        ("llama_guard", "safe", "LENGTH"),
+        ("llama_guard", "safe", ["stop"]),
+        ("qwen3_guard", "Safety: Safe", "abort"),
+        ("shield_gemma", "No", "timeout"),
+        ("granite_guardian", "<score> no </score>", 1),
     ],
 )
 async def test_a_harmless_word_that_is_no_whole_verdict_is_no_judgement(form: Any, said: Any, reason: Any) -> None:

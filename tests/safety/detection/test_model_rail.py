@@ -18,12 +18,14 @@ from transformers import (
 
 from sluicegate.plugins import Caller, ConfigurationError, Message, Registry, Request, StageFailed
 from sluicegate.plugins.control_tokens import control_tokens, defused
-from sluicegate.safety.detection import DetectionScreen, register
+from sluicegate.safety.detection import DetectionScreen, JudgePolicy, register
+from sluicegate.safety.detection.detector import Finding
 from sluicegate.safety.detection.guards import (
     FORMS,
     GuardAnswer,
     guard_format,
 )
+from sluicegate.safety.detection.judges import GuardJudge
 
 WORDS = [
     *("[UNK]", "[PAD]", "<|eot|>", "ignore", "rules", "obey", "me", "bread", "butter", "sea", "sun", "walk"),
@@ -152,6 +154,67 @@ async def test_a_guard_that_says_nothing_readable_fails_closed(tmp_path: Path, f
         await action(rail, "anything")
 
 
+def save_guard_that_ends(folder: Path, word: str) -> None:
+    """Save a language model that says `word` once."""
+    config = LlamaConfig(
+        vocab_size=len(WORDS), hidden_size=32, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1,
+        max_position_embeddings=4096, tie_word_embeddings=False, bos_token_id=None, eos_token_id=2,
+    )  # fmt: skip
+    model: Any = LlamaForCausalLM(config)
+    said = WORDS.index(word)
+    with torch.no_grad():
+        model.model.embed_tokens.weight[:] = torch.eye(len(WORDS), 32)
+        model.lm_head.weight[:] = 0.0
+        model.lm_head.weight[said] = 1.0
+        model.lm_head.weight[2, said], model.lm_head.weight[said, said] = 1.0, 0.0
+        for layer in model.model.layers:
+            for part in (layer.self_attn.o_proj, layer.mlp.down_proj):
+                part.weight.zero_()
+    model.save_pretrained(folder)
+    save_tokenizer(folder, 100_000)
+
+
+def test_a_harmless_verdict_that_was_cut_short_is_none(tmp_path: Path) -> None:
+    """What the guard would have said next could contradict it; a bad one counts, and so does one that ended in time."""
+    save_guard(tmp_path / "safe", "safe")
+    save_guard(tmp_path / "unsafe", "unsafe")
+    save_guard_that_ends(tmp_path / "whole", "safe")
+    form = guard_format("llama_guard")
+    with pytest.raises(ValueError, match="cut short"):
+        GuardJudge(str(tmp_path / "safe"), form, max_new_tokens=1).user("anything")
+    with pytest.raises(ValueError, match="cut short"):
+        GuardJudge(str(tmp_path / "whole"), form, max_new_tokens=1).user("anything")
+    assert GuardJudge(str(tmp_path / "unsafe"), form, max_new_tokens=1).user("anything").score == 1.0
+    assert GuardJudge(str(tmp_path / "whole"), form, max_new_tokens=2).user("anything").score == 0.0
+
+
+async def test_a_choice_between_numbers_that_are_none_fails_closed(tmp_path: Path) -> None:
+    save_guard(tmp_path, "No")
+    model: Any = LlamaForCausalLM.from_pretrained(tmp_path)
+    with torch.no_grad():
+        model.lm_head.weight[WORDS.index("Yes")] = torch.nan
+    model.save_pretrained(tmp_path)
+    with pytest.raises(StageFailed):
+        await action(built("guard", model=str(tmp_path), form="shield_gemma"), "anything")
+
+
+@pytest.mark.parametrize("score", [float("nan"), -0.1, 1.1])
+async def test_a_score_that_is_no_probability_is_no_judgement(score: float) -> None:
+    """Neither alone nor beside a harmless one, and whatever the order of the texts."""
+
+    class Odd:
+        inline_chars = 0
+
+        def user(self, text: str) -> Finding:
+            return Finding(score if "odd" in text else 0.0, "odd")
+
+        document = user
+
+    for text in ("odd", "odd " + "x " * 20_000, "x " * 20_000 + "odd"):
+        with pytest.raises(StageFailed):
+            await action(DetectionScreen("odd", Odd(), JudgePolicy()), text)
+
+
 def test_an_unknown_form_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigurationError, match="form must be one of llama_guard, qwen3_guard, shield_gemma, granite_guardian"
@@ -195,6 +258,15 @@ def test_answers_are_read() -> None:
         (guard_format("shield_gemma").read, "No doubt it is harmful"),
         (guard_format("shield_gemma").read, "No.\nOn second thought: Yes."),
         (guard_format("granite_guardian").read, "<score> no </score>\n<score> yes </score>"),
+        # Letters and blanks that only look like those of a verdict.
+        (guard_format("llama_guard").read, "\u017fafe"),
+        (guard_format("llama_guard").read, "\u0455afe"),
+        (guard_format("llama_guard").read, "\u00a0safe"),
+        (guard_format("llama_guard").read, "unsafe\u2028S1"),
+        (guard_format("shield_gemma").read, "\uff2e\uff4f"),
+        (guard_format("granite_guardian").read, "ye\u017f"),
+        (guard_format("qwen3_guard").read, "Safety:\u2003Safe"),
+        (guard_format("qwen3_guard").read, "Safety: Safe\u2028Safety: Unsafe"),
         # Reading these takes steps in proportion to their length, else hours.
         *(
             (guard_format(name).read, "safe" + blank * 1_000_000 + "x")
