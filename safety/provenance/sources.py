@@ -22,7 +22,7 @@ from sluicegate.plugins import Request, Text, texts_of
 from sluicegate.safety.detection.parts import opener, split_documents
 from sluicegate.safety.provenance.spelling import decoded, loose, spelled, squeezed, undone
 from sluicegate.safety.provenance.targets import CallTarget
-from sluicegate.safety.provenance.urls import bare_url, host_of, parents
+from sluicegate.safety.provenance.urls import bare_url, host_of, parents, resolved
 
 _JOINED = r"[^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 """A letter or digit of a script that sets its words apart."""
@@ -259,7 +259,7 @@ class ProvenanceTexts:
 
 def _parts(target: CallTarget) -> Iterator[CallTarget]:
     """Yield the part of a target that an untrusted text may supply alone: the domain of an address, the host of a
-    URL, the domains above it, a path without the `~` for a folder spelled out."""
+    URL, the domains above it, a path without the `~` for a folder spelled out, or without `..`."""
     host = ""
     if target.kind == "address":
         host = target.value.rpartition("@")[2]
@@ -267,6 +267,8 @@ def _parts(target: CallTarget) -> Iterator[CallTarget]:
         host = host_of(spelled(target.value))
     if target.kind == "path" and target.value.startswith("~/"):
         yield CallTarget("path", target.value[1:])
+    if target.kind == "path" and ".." in target.value:
+        yield CallTarget("path", resolved(spelled(target.value)))
     if host:
         yield from (CallTarget("host", name) for name in (host, *parents(host)))
 

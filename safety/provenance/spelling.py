@@ -35,22 +35,33 @@ _MARKUP = re.compile(r"</?[a-z][a-z0-9]{0,10}(?:\s[^<>]{0,200})?/?>|<!--[^<>]{0,
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{8,4096}={0,2}")
 _HEX = re.compile(r"(?:[0-9A-Fa-f]{2}[ :]?){5,2048}")
 _SPACED = re.compile(r"(?<!\S)(?:\S ){5,400}\S(?!\S)")
+_MAIL_COMMENT = re.compile(r"(?<=[\w\"])\([^()@]{0,64}\)(?=@)|(?<=@)\([^()@]{0,64}\)")
+_QUOTED_MAILBOX = re.compile(r'"([\w.+%\'-]{1,64})"(?=@)')
+_DOT_FOLDERS = re.compile(r"/(?:\./)+")
 _DASHES = dict.fromkeys(map(ord, "‒–—―"), "-")
 
 
 def clean(text: str) -> str:
-    """Return `text` in NFKC without invisible characters, with digits of other scripts as ASCII."""
-    if text.isascii():
+    """Return `text` in NFKC without invisible characters, with digits of other scripts as ASCII, and mail addresses
+    without quotation marks and comments (`"jo"(x)@mail.example`), which name the same mailbox."""
+    if not text.isascii():
+        text = _in_one_form(text)
+    if "@" not in text:
         return text
+    return _QUOTED_MAILBOX.sub(r"\1", _MAIL_COMMENT.sub("", text))
+
+
+def _in_one_form(text: str) -> str:
     text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text.replace("…", " … "))).replace("\u2010", "-")
     return "".join(str(unicodedata.decimal(char)) if char.isdecimal() and not char.isascii() else char for char in text)
 
 
 def spelled(text: str) -> str:
     """Return `text` in the spelling used for comparison: `clean`, in lower case, with `[at]`, `hxxp`, backslashes,
-    Punycode and numeric hosts undone. Linear in the text: runs of white space are reduced before patterns are applied.
+    folders `.`, Punycode and numeric hosts undone. Linear in the text: runs of white space are reduced before patterns
+    are applied.
     """
-    text = clean(text).lower().replace("hxxp", "http").replace("\\", "/")
+    text = _DOT_FOLDERS.sub("/", clean(text).lower().replace("hxxp", "http").replace("\\", "/"))
     text = " ".join(_DOT.sub(".", _AT.sub("@", " ".join(text.split()))).split())
     return _NUMERIC_HOST.sub(_dotted, _PUNYCODE.sub(_unicode_label, text))
 

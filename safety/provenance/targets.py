@@ -283,7 +283,7 @@ def _items(text: str) -> list[CallTarget]:
     person's name, a file."""
     found: list[CallTarget] = []
     for item in (part for part in _SEPARATED.split(text) if part):
-        found += _inside(item) or [CallTarget("name", " ".join(item.lower().split()))]
+        found += _inside(item) or [CallTarget("name", " ".join(item.lower().removeprefix("@").split()))]
     return list(dict.fromkeys(found))
 
 

@@ -20,7 +20,7 @@ def bare_url(url: str) -> str:
     end = found.start() if (found := _ENDS_HOST.search(rest)) else len(rest)
     host = _USUAL_PORT.sub("", rest[:end].rpartition("@")[2]).removeprefix("www.").rstrip(".")
     path = re.split(r"[?#]", rest[end:])[0]
-    return (host + _resolved(path)).rstrip("/")
+    return (host + resolved(path)).rstrip("/")
 
 
 def host_of(url: str) -> str:
@@ -40,7 +40,7 @@ def parents(host: str) -> Iterator[str]:
             yield ".".join(labels[n:])
 
 
-def _resolved(path: str) -> str:
+def resolved(path: str) -> str:
     """Return `path` with percent signs decoded, and `.` and `..` resolved."""
     found: list[str] = []
     for part in unquote(path).split("/"):
