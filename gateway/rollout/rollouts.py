@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from typing import Any, TypeVar
 
 from sluicegate.gateway.audit import AuditTrail
 from sluicegate.gateway.database import DatabaseUnavailable, Tables, unavailable
@@ -24,6 +25,7 @@ from sluicegate.plugins import NotFound, RequestError, SluicegateError, Trouble
 from sluicegate.plugins.concurrency.ending import end_tasks
 
 log = logging.getLogger("sluicegate.rollout")
+T = TypeVar("T")
 TICK_S = 0.5
 LEASE_S = 10.0
 MAX_WAITING = 20_000
@@ -57,6 +59,8 @@ class Rollouts:
         self._waiting: list[Observation] = []
         self._left_out = 0
         self._leads = False
+        self._claim: asyncio.Future[Any] | None = None
+        """The newest call that may claim the lead; one that is left goes on."""
         self._trouble: dict[str, str] = {}
         self._ticking: asyncio.Task[None] | None = None
         self._flushing: asyncio.Task[None] | None = None
@@ -102,7 +106,8 @@ class Rollouts:
         try:
             while self._waiting:
                 await self._flush()
-            if self._leads:
+            if self._claim is not None:  # written after the lead was given up, it would keep all others from leading
+                await asyncio.wait((self._claim,))
                 await self._tables.call(self._store.give_up)
         except DatabaseUnavailable as error:
             log.error("%d observations of rollouts are lost: %s", len(self._waiting), error)
@@ -221,7 +226,7 @@ class Rollouts:
     async def _tick(self) -> None:
         await self._flush()
         await self._read()
-        led, self._leads = self._leads, bool(self._found) and await self._tables.call(self._store.lead)
+        led, self._leads = self._leads, bool(self._found) and await self._claiming(self._store.lead)
         if not self._leads:
             return
         if not led:
@@ -231,8 +236,14 @@ class Rollouts:
             if found.state in OPEN or found.pending is not None:
                 await self._follow(route)
 
+    async def _claiming(self, work: Callable[[], T]) -> T:
+        """Return what `work` gives, which may claim the lead."""
+        self._claim = claim = asyncio.ensure_future(self._tables.call(work))
+        claim.add_done_callback(_note_as_seen)
+        return await asyncio.shield(claim)
+
     async def _follow(self, route: str) -> None:
-        found = await self._tables.call(lambda: self._store.fold(route))
+        found = await self._claiming(lambda: self._store.fold(route))
         if found is None:
             return
         self._found[route] = found
@@ -306,6 +317,11 @@ class Rollouts:
             if (old := self._found.get(route)) is None or old.settings != progress.settings:
                 self._checks.pop(route, None)
         self._found = found
+
+
+def _note_as_seen(call: asyncio.Future[Any]) -> None:
+    if not call.cancelled():
+        call.exception()
 
 
 def _begun(route: str, settings: RolloutSettings, by: str, now_s: float) -> Rollout:

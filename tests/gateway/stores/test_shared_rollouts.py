@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -42,14 +43,17 @@ def said_by(job: Job) -> list[str]:
 
 @contextmanager
 def rolling(url: str, audit: Path, script: Script = said_by) -> Iterator[TestApp]:
-    settings: dict[str, Any] = {
+    with TestApp(script=script, names=(GOOD, NEW), settings=_settings(url, audit), keys=OPERATOR) as app:
+        app.client.headers["authorization"] = "Bearer operator"
+        yield app
+
+
+def _settings(url: str, audit: Path) -> dict[str, Any]:
+    return {
         "database": {"url": url, "look_s": 0.05, "patience_s": 1.0},
         "routing": {"models": {"m": {"sticky": "none", "rollout": ROLLOUT}}},
         "audit": {"path": str(audit)},
     }
-    with TestApp(script=script, names=(GOOD, NEW), settings=settings, keys=OPERATOR) as app:
-        app.client.headers["authorization"] = "Bearer operator"
-        yield app
 
 
 def look(app: TestApp) -> dict[str, Any]:
@@ -93,6 +97,32 @@ def test_another_leads_when_the_leader_is_gone_and_goes_on_with_what_was_seen(ur
             second.ask(model="m", stream=False)
         until(lambda: look(second)["state"] == "stopped")
         assert look(second)["began_s"] == began["began_s"]
+
+
+def test_a_claim_that_is_under_way_at_the_stop_keeps_nobody_from_leading(
+    server: PostgresServer, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was written after its gateway had left, and held for the whole lease."""
+    lead, has_begun, may_claim = RolloutStore.lead, threading.Event(), threading.Event()
+
+    def late(store: RolloutStore) -> bool:
+        has_begun.set()
+        assert may_claim.wait(60)
+        return lead(store)
+
+    monkeypatch.setattr(RolloutStore, "lead", late)
+    app = TestApp(script=said_by, names=(GOOD, NEW), settings=_settings(url, tmp_path / "audit.jsonl"), keys=OPERATOR)
+    app.__enter__()
+    stopping = threading.Thread(target=app.__exit__)
+    try:
+        assert has_begun.wait(60)
+        ticking = app.runtime.rollouts._ticking
+        stopping.start()
+        until(lambda: ticking is None or ticking.done())
+    finally:
+        may_claim.set()
+        stopping.join()
+    assert server.ask("select gateway from sluicegate.leaders", url.rpartition("/")[2]) == []
 
 
 def test_a_database_that_is_away_loses_no_observation(own_server: PostgresServer, tmp_path: Path) -> None:
