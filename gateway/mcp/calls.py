@@ -19,7 +19,7 @@ from sluicegate.gateway.accounts.limits.estimates import CHARS_PER_TOKEN
 from sluicegate.gateway.accounts.limits.runs import RunMark
 from sluicegate.gateway.mcp.catalogue import Catalogue
 from sluicegate.gateway.mcp.definitions import ToolDefinition
-from sluicegate.gateway.mcp.errors import CarriedOver, InvalidArguments, InvalidResult
+from sluicegate.gateway.mcp.errors import CarriedOver, InvalidArguments, InvalidResult, ToolHeld
 from sluicegate.gateway.mcp.flows import RunMemories, RunMemory
 from sluicegate.gateway.mcp.results import ResultTexts
 from sluicegate.gateway.mcp.schemas import CompiledSchema
@@ -150,7 +150,8 @@ class ToolCalls:
     async def _send(
         self, exchange: Exchange, definition: ToolDefinition, asked: ToolCallRequest, arguments: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Send the call and return the server's result. From here on the tool may have had its effect."""
+        """Send the call and return the server's result: from then on the tool may have had its effect. Raises
+        `ToolHeld` where the server, connected to anew, calls the tool something else than what was agreed to."""
         meta = {
             "traceparent": exchange.entry.trace.traceparent,
             RUN: asked.mark.run,
@@ -159,6 +160,9 @@ class ToolCalls:
         with TimedStage(exchange, "generate", definition.server) as note:
             upstream = await self._upstreams.of(definition.server, asked.caller.tenant)
             note.detail["protocol"] = upstream.protocol_version
+            await self._catalogue.compare(upstream)
+            if self._catalogue.tool(definition.server, definition.name).fingerprint != definition.fingerprint:
+                raise ToolHeld(definition.server, definition.name)
             result = await upstream.call(definition.name, arguments, meta)
             note.outcome = "tool_error" if result.get("isError") else "called"
         return result

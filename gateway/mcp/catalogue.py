@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import logging
 import time
@@ -11,11 +12,12 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
+from sluicegate.gateway.database import DatabaseUnavailable, unavailable
 from sluicegate.gateway.mcp.definitions import ToolDefinition, complaint, definition_of, suspicions
 from sluicegate.gateway.mcp.errors import ToolHeld, unknown_tool
 from sluicegate.gateway.mcp.pins import Names, Pin, PinStore, updated_pin
 from sluicegate.gateway.mcp.schemas import CompiledSchemas
-from sluicegate.gateway.mcp.servers.connections import McpUpstreams
+from sluicegate.gateway.mcp.servers.connections import McpUpstream, McpUpstreams
 from sluicegate.gateway.mcp.settings import McpSettings
 from sluicegate.plugins import NotFound, Overloaded, RequestError, Trouble, UpstreamFailed
 from sluicegate.plugins.concurrency.ending import end_tasks
@@ -55,6 +57,8 @@ class Catalogue:
         self._reasons = reasons
         self._on_hold = on_hold
         self._pins: dict[Names, Pin] = {}
+        self._not_stored = ""
+        """Why the newest edit of a pin was not stored; "" where it was."""
         self._storing = asyncio.Lock()
         """Held until `_pins` has the store's answer, so that no older read overwrites a newer edit."""
         self._listings = {name: Listing() for name in settings.servers}
@@ -67,7 +71,8 @@ class Catalogue:
         await self.read_pins()
         await asyncio.gather(*(self._refresh_list(name) for name in self._listings))
         for name in self._listings:  # after all lists: a description may mention any server's tools
-            await self._compare_with_pins(name)
+            with contextlib.suppress(Overloaded):  # what is not pinned is not served, and `/readyz` says why
+                await self._compare_with_pins(name)
         self._tasks = [asyncio.create_task(self._refresh_forever(name)) for name in self._listings]
 
     async def close(self) -> None:
@@ -80,9 +85,21 @@ class Catalogue:
             self._pins = await asyncio.to_thread(self.store.load)
 
     async def _edit(self, names: Names, edit: Callable[[Pin | None], Pin]) -> Pin:
+        """Store a pin, then go by it; both, where the caller leaves meanwhile. Raises `Overloaded` if it cannot be
+        stored, and nothing has changed then."""
+        return await asyncio.shield(asyncio.create_task(self._edited(names, edit)))
+
+    async def _edited(self, names: Names, edit: Callable[[Pin | None], Pin]) -> Pin:
         async with self._storing:
-            pin = await asyncio.to_thread(self.store.edit, names, edit)
+            try:
+                pin = await asyncio.to_thread(self.store.edit, names, edit)
+            except DatabaseUnavailable as error:
+                if not self._not_stored:
+                    log.error("pins of MCP tools are not stored: %s", error)
+                self._not_stored = str(error)
+                raise unavailable("pins of MCP tools") from error
             assert pin is not None
+            self._not_stored = ""
             self._pins[names] = pin
         return pin
 
@@ -109,13 +126,30 @@ class Catalogue:
         raise unknown_tool(server, tool)
 
     async def refresh(self, server: str) -> None:
-        """Ask a server for its list now, and compare it with the pins."""
+        """Ask a server for its list now, and compare it with the pins. Raises `Overloaded` where they cannot be
+        stored."""
         await self._refresh_list(server)
         await self._compare_with_pins(server)
 
+    async def compare(self, upstream: McpUpstream) -> None:
+        """Compare what a new connection lists with the pins: a server that was started again may be another one. Raises
+        `UpstreamFailed`, or `Overloaded` where pins cannot be stored."""
+        if upstream.is_compared:
+            return
+        listing = self._listings[upstream.name]
+        async with listing.lock:
+            if not upstream.is_compared:
+                before = {name: one.fingerprint for name, one in listing.definitions.items()}
+                self._take(upstream.name, await upstream.tools())
+                if before == {name: one.fingerprint for name, one in listing.definitions.items()}:
+                    upstream.is_compared = True
+                    return
+        await self._compare_with_pins(upstream.name)
+        upstream.is_compared = True
+
     async def decide(self, server: str, tool: str, fingerprint: str, verdict: str, by: str) -> Pin:
         """Approve or deny the definition with `fingerprint`; a served tool that is denied is no longer served. Raises
-        `NotFound`, or `RequestError` if the definition has changed since."""
+        `NotFound`, `RequestError` if the definition has changed since, or `Overloaded` if it cannot be stored."""
         if server not in self._listings:
             raise NotFound(f"there is no MCP server {server[:40]!r} here", code="server_not_found")
 
@@ -147,14 +181,15 @@ class Catalogue:
         return found
 
     def troubles(self) -> list[Trouble]:
-        return [Trouble(f"{name}: {one.trouble}") for name, one in self._listings.items() if one.trouble]
+        found = [Trouble(f"{name}: {one.trouble}") for name, one in self._listings.items() if one.trouble]
+        return [*found, Trouble(f"pins are not stored: {self._not_stored}")] if self._not_stored else found
 
     def stats(self) -> Mapping[str, float]:
         waiting = sum(pin.waiting is not None for (server, _), pin in self._pins.items() if server in self._listings)
         return {
             "tools": float(sum(len(self.served(name)) for name in self._listings)),
             "tools_waiting": float(waiting + sum(len(one.refused) for one in self._listings.values())),
-            "servers_in_trouble": float(len(self.troubles())),
+            "servers_in_trouble": float(sum(bool(one.trouble) for one in self._listings.values())),
         }
 
     # --- listing --------------------------------------------------------------------------------------------------
@@ -164,6 +199,8 @@ class Catalogue:
             await asyncio.sleep(self._settings.look_s)
             try:
                 await self.refresh(server)
+            except Overloaded:  # of pins that are not stored: `_edit` has said why
+                continue
             except Exception:
                 log.exception("the list of MCP server %s could not be looked at", server)
 
@@ -178,9 +215,13 @@ class Catalogue:
                     log.warning("%s", error.message)
                 listing.trouble = error.message
                 return
-            listing.trouble = ""
-            listing.listed_s = time.monotonic()
-            listing.definitions, listing.refused = self._sort_out(server, wire)
+            self._take(server, wire)
+
+    def _take(self, server: str, wire: list[Mapping[str, Any]]) -> None:
+        listing = self._listings[server]
+        listing.trouble = ""
+        listing.listed_s = time.monotonic()
+        listing.definitions, listing.refused = self._sort_out(server, wire)
 
     def _sort_out(self, server: str, wire: list[Mapping[str, Any]]) -> tuple[dict[str, ToolDefinition], dict[str, str]]:
         found: dict[str, ToolDefinition] = {}
@@ -216,6 +257,9 @@ class Catalogue:
             trusted = is_first and self._settings.servers[server].first == "trust"
             for name, definition in listing.definitions.items():
                 await self._pin(server, name, definition, trusted=trusted)
+            if self._not_stored and self._pins:
+                names, pin = next(iter(self._pins.items()))
+                await self._edit(names, lambda kept: kept or pin)  # whether the store takes edits again
 
     async def _pin(self, server: str, tool: str, definition: ToolDefinition, *, trusted: bool) -> None:
         before = self._pins.get((server, tool))

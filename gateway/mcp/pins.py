@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from sluicegate.gateway.database import Database, note_change
+from sluicegate.gateway.database import Database, fault_of, note_change
 from sluicegate.gateway.database.private_file import make_private
 from sluicegate.gateway.mcp.definitions import ToolDefinition
 from sluicegate.plugins import ConfigurationError
@@ -52,7 +53,7 @@ Edit = Callable[[Pin | None], Pin | None]
 
 
 class PinStore(Protocol):
-    """A store of pins. Calls block: make them in a thread."""
+    """A store of pins. Calls block: make them in a thread. `load` and `edit` raise `DatabaseUnavailable`."""
 
     def open(self) -> None: ...
 
@@ -78,7 +79,7 @@ class SqlitePinStore:
         try:
             if self._path is not None:
                 make_private(self._path)
-            db = sqlite3.connect(self._path or ":memory:", check_same_thread=False)
+            db = sqlite3.connect(self._path or ":memory:", check_same_thread=False, isolation_level=None)
             db.executescript("pragma journal_mode = wal; pragma synchronous = full;")
             db.execute(
                 "create table if not exists pins (server text not null, tool text not null, pin text not null, "
@@ -86,19 +87,19 @@ class SqlitePinStore:
             )
             self._database = db
             self.load()
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error) as error:  # `load` raises an `OSError`
             raise ConfigurationError(
                 f"[mcp] path: {self._path} cannot be read ({error}); put it back from a backup; without it every tool "
                 "counts as listed for the first time"
             ) from error
 
     def load(self) -> dict[Names, Pin]:
-        with self._lock:
-            rows = self._db.execute("select server, tool, pin from pins").fetchall()
+        with self._transaction("begin") as db:
+            rows = db.execute("select server, tool, pin from pins").fetchall()
         return {(server, tool): _read(pin) for server, tool, pin in rows}
 
     def edit(self, names: Names, edit: Edit) -> Pin | None:
-        with self._lock, self._db as db:
+        with self._transaction("begin immediate") as db:  # another process that edits waits until this edit is written
             row = db.execute("select pin from pins where server = ? and tool = ?", names).fetchone()
             after = edit(None if row is None else _read(row[0]))
             if after is None:
@@ -113,10 +114,16 @@ class SqlitePinStore:
                 self._database.close()
                 self._database = None
 
-    @property
-    def _db(self) -> sqlite3.Connection:
+    @contextlib.contextmanager
+    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
         assert self._database is not None, "open comes first"
-        return self._database
+        with self._lock:
+            try:
+                self._database.execute(begin)
+                with self._database as db:  # commits or rolls back
+                    yield db
+            except sqlite3.Error as error:
+                raise fault_of(self._path, error) from error
 
 
 class PostgresPinStore:

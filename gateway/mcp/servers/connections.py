@@ -44,6 +44,8 @@ class McpUpstream:
         self.used_s = time.monotonic()
         self.running = 0
         self.broken = False
+        self.is_compared = False
+        """Whether the tools that this connection lists were compared with the pins."""
         self._session: Any = None
         self._owner: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
