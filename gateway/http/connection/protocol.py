@@ -103,6 +103,8 @@ class GuardedProtocol(StallLimit, Refusing, HalfClosing, HttpToolsProtocol):  # 
         self._offers = False
         self.pipelined = False
         """Whether the last request came before the one in front of it was answered."""
+        self._ahead: list[Any] = []
+        """uvicorn's cycles of requests in front of a pipelined one; of the last one it knows itself."""
         self._read = self._again = b""
         """The last bytes received, and the bytes to parse in their place."""
 
@@ -115,6 +117,10 @@ class GuardedProtocol(StallLimit, Refusing, HalfClosing, HttpToolsProtocol):  # 
         stop(self._head)
         stop(self._rest)
         super().connection_lost(exc)
+        for cycle in self._ahead:
+            if not cycle.response_complete:  # else it would be called a fault of the application
+                cycle.disconnected = True
+                cycle.message_event.set()
         self.disconnect.left()
 
     def data_received(self, data: bytes) -> None:
@@ -242,6 +248,8 @@ class GuardedProtocol(StallLimit, Refusing, HalfClosing, HttpToolsProtocol):  # 
 
     def _begin(self) -> None:
         self.pipelined = self.cycle is not None and self.cycle is not REFUSED and not self.cycle.response_complete
+        if self.pipelined:
+            self._ahead = [cycle for cycle in (*self._ahead, self.cycle) if not cycle.response_complete]
         super().on_headers_complete()
         if self.scope["http_version"] == "1.0":
             self.cycle.chunked_encoding, self.cycle.expected_content_length = False, UnboundedLength()

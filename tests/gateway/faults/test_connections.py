@@ -67,6 +67,20 @@ def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_failure_of_ours(
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
+def test_a_client_that_leaves_several_requests_is_no_failure_of_ours(caplog: pytest.LogCaptureFixture) -> None:
+    """The one that ran was called a fault of the application, an error in the log for each such client."""
+    with served({"head_s": 300, "body_s": 300}, script=["word "] * 500, delay_s=0.01) as gateway:
+        body = BODY[:-1] + b', "stream": true}'
+        with socket.create_connection(("127.0.0.1", gateway.port), timeout=60) as connection:
+            connection.sendall((head(b"content-length: %d" % len(body)) + body) * 3)
+            while b"word" not in connection.recv(65536):
+                pass
+        [outcome] = gateway.app.wait_for_outcomes(1)
+        assert outcome.usage.completion_tokens < 500
+        assert gateway.still_serves()
+    assert not [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
 def test_a_reader_that_stops_is_dropped_and_its_generation_ends() -> None:
     with served(script=["x" * 10_000] * 2000, pipeline={"constrain": ["unconstrained"]}) as gateway:
         connection = socket.socket()
