@@ -177,6 +177,8 @@ class _Reading:
 
     def _repeat(self, part: Mapping[str, Any], at: int, stops: tuple[str, ...]) -> set[int]:
         low, high = part["min"], part["max"]
+        if low and high and at in self._ends_from(part["content"], {at}, stops):
+            low = 0  # each of them may be empty
         found: set[int] = {at} if low == 0 else set()
         reached, count = {at}, 0
         while reached and (high == -1 or count < high):

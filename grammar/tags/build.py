@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sluicegate.grammar.automata import CharDfa, occurrences, string_body, utf8
+from sluicegate.grammar.lark.grammar import Grammar
 from sluicegate.grammar.lexemes.base import DfaLexeme
+from sluicegate.grammar.parsing.parser import Parser, ParserTables
+from sluicegate.grammar.parsing.rules import Production
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.reading import Reading
 from sluicegate.grammar.reading.readings import EndOfText, InLexeme
@@ -25,21 +28,22 @@ from sluicegate.grammar.tags.steps import (
 from sluicegate.plugins.errors import Unsatisfiable, UnsupportedGrammar
 
 END = EndOfText()
+_ONE_TEXT = [Production("start", ()), Production("start", ((True, "text"),))]
 
 
 class Builder:
     """Equal arguments give the same continuation, so that loops close and masks are shared.
 
     `regions`: compiled parts by their node. `counted` False: more than one tag counts as any number, for `explore`.
-    `lexemes`: what patterns read up to a literal, shared by all builders of a tag: what is explored when a tag is
-    compiled is not made again in a call.
+    `lexemes`: what patterns and counted text read up to a literal, shared by all builders of a tag: what is explored
+    when a tag is compiled is not made again in a call.
     """
 
     def __init__(
         self,
         regions: Mapping[Format, Any],
         counted: bool = True,
-        lexemes: dict[tuple[Format, str, tuple[str, ...]], DfaLexeme | None] | None = None,
+        lexemes: dict[tuple[Format, str, tuple[str, ...]], Any] | None = None,
     ) -> None:
         self.regions = regions
         self._lexemes = {} if lexemes is None else lexemes
@@ -102,6 +106,8 @@ class Builder:
         if isinstance(node, formats.StringFormat):
             return LiteralContinuation([('"', self._string(node, follow))])
         if isinstance(node, formats.AnyTextFormat):
+            if node.most_tokens is not None:
+                return follow if node.most_tokens == 0 else LazyContinuation(lambda: self._counted_text(node, follow))
             return LazyContinuation(lambda: self._free((), follow, node.excludes, node.most))
         if isinstance(node, formats.TriggeredFormat):
             return self._text(node, 0, follow) if node.before else self._next_tag(node, 0, follow)
@@ -197,6 +203,23 @@ class Builder:
                 "tells where it ends"
             )
         return self._until(stops, excludes, follow is END, most)
+
+    def _counted_text(self, node: formats.AnyTextFormat, follow: Continuation) -> tuple[Reading, ...]:
+        """Read text whose tokens are counted, up to the literal that follows or the end: as a grammar of one terminal,
+        since a parser counts."""
+        ends = tuple(text for text, _ in follow.heads) if isinstance(follow, LiteralContinuation) else ()
+        if (follow is not END and not (ends and all(ends))) or any(_overlaps_itself(end) for end in ends):
+            raise UnsupportedGrammar(
+                "free text with max_tokens must be the last part, or be followed by a literal that does not begin as "
+                "it ends; use max_chars, or another end"
+            )
+        key = (node, "counted", ends)
+        tables: ParserTables | None = self._lexemes.get(key)
+        if tables is None:
+            assert node.most_tokens is not None
+            lexeme = freetext.counted((*ends, *occurrences.needed(node.excludes, ends)), node.most, node.most_tokens)
+            tables = self._lexemes[key] = Grammar(_ONE_TEXT, {"text": lexeme}, frozenset(), "start", {}).tables()
+        return Parser(tables, follow).start_readings()
 
     def _until(
         self, stops: tuple[Head, ...], excludes: tuple[str, ...], ends: bool, most: int | None = None
@@ -348,6 +371,10 @@ class Builder:
 def _leads(node: formats.TriggeredFormat, trigger: str) -> bool:
     """Return whether some tag begins with `trigger`; else it is only kept out of the text."""
     return any(tag.begin.startswith(trigger) for tag in node.tags)
+
+
+def _overlaps_itself(text: str) -> bool:
+    return any(text.endswith(text[:size]) for size in range(1, len(text)))
 
 
 def _refuse_nested(texts: tuple[str, ...]) -> None:

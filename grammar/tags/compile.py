@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -21,6 +21,7 @@ from sluicegate.grammar.reading.reading import Reading
 from sluicegate.grammar.schema.strings import plain_strings
 from sluicegate.grammar.tags import nodes as formats
 from sluicegate.grammar.tags.build import END, Builder
+from sluicegate.grammar.tags.emptiness import settled
 from sluicegate.grammar.tags.exclusions import WRAPPED, without_texts
 from sluicegate.grammar.tags.formats import read_structural_tag
 from sluicegate.grammar.tags.nodes import Format
@@ -54,7 +55,7 @@ def _compile(value: Any, vocabulary: Vocabulary, options: GrammarOptions) -> Laz
     nodes = list(_nodes(tree))
     _refuse_mixed(nodes)
     regions, notes = _regions(nodes, options)
-    _refuse_empty(nodes, regions)
+    tree = settled(tree, regions, lambda node: any(reading.can_stop for reading in regions[node](END)))
 
     def start() -> tuple[Reading, ...]:
         fresh = {
@@ -133,38 +134,6 @@ def _options_of(node: formats.SchemaFormat, options: GrammarOptions) -> GrammarO
     if node.blanks is not None:
         options = replace(options, whitespace=f"[ \\t\\r\\n]{{0,{node.blanks}}}" if node.blanks else "compact")
     return options
-
-
-def _refuse_empty(nodes: list[Format], regions: Mapping[Format, Any]) -> None:
-    """Refuse to repeat what may be empty: it could be repeated for ever, and nothing would be written."""
-    for node in nodes:
-        if isinstance(node, formats.RepeatFormat) and _may_be_empty(node.content, regions):
-            raise UnsupportedGrammar(
-                "what is repeated may be empty; repeat a format that always writes something, or use any_text",
-                pointer=f"{node.pointer}/content",
-            )
-
-
-def _may_be_empty(node: Format, regions: Mapping[Format, Any]) -> bool:
-    if isinstance(node, formats.ConstFormat):
-        return not node.text
-    if isinstance(node, formats.RegexFormat | formats.RawFormat):
-        return bool(regions[node].accepts(""))
-    if isinstance(node, formats.LarkFormat):
-        return any(reading.can_stop for reading in regions[node](END))
-    if isinstance(node, formats.SequenceFormat):
-        return all(_may_be_empty(element, regions) for element in node.elements)
-    if isinstance(node, formats.OrFormat):
-        return any(_may_be_empty(element, regions) for element in node.elements)
-    if isinstance(node, formats.TagFormat):
-        return not node.begin and "" in node.ends and _may_be_empty(node.content, regions)
-    if isinstance(node, formats.RepeatFormat):
-        return not node.low or _may_be_empty(node.content, regions)
-    if isinstance(node, formats.TriggeredFormat | formats.SeparatedFormat):
-        return not node.low
-    if isinstance(node, formats.UnorderedFormat):
-        return not node.required
-    return not isinstance(node, formats.SchemaFormat | formats.StringFormat)
 
 
 def _literals(node: Format) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar, UnsupportedG
 MOST_TAGS = 1_000
 MOST_TEXT = 10_000
 """Most characters of free text that can be counted."""
+MOST_TOKENS = 1_000_000
 MOST_CHARACTERS = 1_000
 """Most characters of one literal: a begin, an end, a trigger, a separator."""
 _DEEPEST = 200
@@ -92,9 +93,8 @@ def _qwen_xml(fields: Fields, at: str) -> Format:
 
 
 def _any_text(fields: Fields, at: str) -> AnyTextFormat:
-    if "max_tokens" in fields:
-        raise UnsupportedGrammar("max_tokens is not supported here; use max_chars", pointer=f"{at}/max_tokens")
-    return AnyTextFormat(_literals(fields, "excludes", at), _count(fields, "max_chars", at, MOST_TEXT))
+    most = _count(fields, "max_chars", at, MOST_TEXT)
+    return AnyTextFormat(_literals(fields, "excludes", at), most, _count(fields, "max_tokens", at, MOST_TOKENS))
 
 
 def _repeat(fields: Fields, at: str) -> RepeatFormat:

@@ -7,6 +7,7 @@ from functools import lru_cache
 from sluicegate.grammar.automata import ByteDfa, CharDfa, occurrences, utf8
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.lexemes.first_of import FirstOf
+from sluicegate.grammar.lexemes.token_bound import TokenBoundLexeme
 
 _PLACE = "free text"
 
@@ -48,6 +49,13 @@ def _after(dfa: ByteDfa, text: str) -> int:
 def without(stops: tuple[str, ...], most: int | None = None) -> DfaLexeme:
     """Accept texts of at most `most` characters that hold none of `stops`."""
     return DfaLexeme(utf8(_at_most(occurrences.without(stops), most)), general=True, place=_PLACE)
+
+
+@lru_cache(maxsize=64)
+def counted(stops: tuple[str, ...], most: int | None, tokens: int) -> TokenBoundLexeme:
+    """Accept texts of `without` that are not empty, of at most so many `tokens`."""
+    texts = occurrences.without(stops) if stops else CharDfa.any_string()
+    return TokenBoundLexeme(utf8(_at_most(texts.difference(CharDfa.from_literal("")), most)), tokens)
 
 
 def _at_most(texts: CharDfa, most: int | None, more: int = 0) -> CharDfa:

@@ -55,11 +55,12 @@ class StringFormat:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnyTextFormat:
-    """At most `most` characters (None: any number) that hold none of `excludes`, up to the literal that follows, or up
-    to the end."""
+    """At most `most` characters and `most_tokens` tokens (None: any number) that hold none of `excludes`, up to the
+    literal that follows, or up to the end."""
 
     excludes: tuple[str, ...] = ()
     most: int | None = None
+    most_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -103,6 +103,29 @@ FORMATS: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
         ["[ab<c>end<s>", "[a!<c>!", "[123456789<c>end<s>"],
         ["[a<c>b<c>end<s>", "[x<y<c>end<s>", "[a<c>", "[1234567890<c>end<s>", "[a<c>end<s><c>end<s>"],
     ),
+    "what may be empty, once or more": (
+        {"type": "plus", "content": {"type": "optional", "content": WORD}},
+        ["", "ab", "abab"],
+        ["aba"],
+    ),
+    "what may be empty, many times": (
+        {
+            "type": "repeat",
+            "min": 64,
+            "max": 65,
+            "content": {
+                "type": "sequence",
+                "elements": [{"type": "optional", "content": WORD}, {"type": "star", "content": NUMBER}],
+            },
+        },
+        ["", "ab", "abab1", "ab" * 65, "12ab3"],
+        ["aba", "ab" * 66],
+    ),
+    "nothing, any number of times": (
+        {"type": "sequence", "elements": [{"type": "star", "content": {"type": "const_string", "value": ""}}, WORD]},
+        ["ab"],
+        ["", "abab"],
+    ),
     "the older name of a style": (
         {"type": "qwen_xml_parameter", "json_schema": PAIR},
         ["<parameter=a>1</parameter><parameter=b>x</parameter>"],
@@ -295,7 +318,11 @@ def test_optional_arguments_come_in_the_order_of_the_schema_and_of_each_kind() -
     ("value", "error", "said"),
     [
         ({"type": "star", "content": {"type": "any_text"}}, UnsupportedGrammar, "what is repeated may be empty"),
-        ({"type": "plus", "content": {"type": "regex", "pattern": "a*"}}, UnsupportedGrammar, "/format/content"),
+        (
+            {"type": "plus", "content": {"type": "grammar", "grammar": 'start: "a"*'}},
+            UnsupportedGrammar,
+            "/format/content",
+        ),
         (
             {"type": "star", "content": {"type": "grammar", "grammar": 'start: "a"*'}},
             UnsupportedGrammar,
@@ -312,7 +339,17 @@ def test_optional_arguments_come_in_the_order_of_the_schema_and_of_each_kind() -
             "/format/json_schema/required",
         ),
         ({"type": "any_tokens"}, UnsupportedGrammar, "write it with 'any_text'"),
-        ({"type": "any_text", "max_tokens": 5}, UnsupportedGrammar, "use max_chars (at '/format/max_tokens')"),
+        ({"type": "any_text", "max_tokens": -5}, InvalidGrammar, "/format/max_tokens"),
+        (
+            {"type": "tag", "begin": "<", "content": {"type": "any_text", "max_tokens": 5}, "end": "aba"},
+            UnsupportedGrammar,
+            "does not begin as it ends",
+        ),
+        (
+            {"type": "sequence", "elements": [{"type": "any_text", "max_tokens": 5}, NUMBER]},
+            UnsupportedGrammar,
+            "must be the last part",
+        ),
         ({"type": "any_text", "max_chars": -1}, InvalidGrammar, "/format/max_chars"),
         (
             {"type": "json_schema", "json_schema": {"properties": {"a": {"type": "x"}}}, "excludes": ["x"]},
@@ -507,3 +544,21 @@ def test_blanks_between_arguments_are_as_many_as_are_asked_for() -> None:
         for blanks, expected in (("", True), (" \n", True), ("   ", False)):
             asked = {**value, "any_order": any_order}
             assert judged(asked, "qwen_xml", ("a", "7"), ("b", "x"), between=blanks) is expected
+
+
+def test_patterns_that_may_be_empty_are_repeated() -> None:
+    pieces = [
+        {"type": "sequence", "elements": [{"type": "regex", "pattern": "x*"}, {"type": "regex", "pattern": "y?"}]},
+        {"type": "const_string", "value": ""},
+        {"type": "tags_with_separator", "separator": ",", "tags": [{"begin": "[", "content": WORD, "end": "]"}]},
+        {"type": "tag", "begin": "", "content": {"type": "regex", "pattern": "(vw)*"}, "end": ""},
+    ]
+    loop = {"type": "star", "content": {"type": "or", "elements": pieces}}
+    compiled = compile_structural_tags(
+        {"format": {"type": "tag", "begin": "<", "content": loop, "end": ">"}}, byte_vocabulary()
+    )
+    for text in ("<>", "<xxyxy>", "<y[ab],[ab]x[ab]vw>"):
+        assert accepts(compiled, text), text
+    for text in ("<z>", "<[ab],>", "<v>"):
+        assert not accepts(compiled, text), text
+    check_masks(compiled, 1, steps=8)

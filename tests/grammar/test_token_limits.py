@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 import re
+from typing import Any
 
 import numpy as np
 import pytest
 
 from sluicegate.grammar import GrammarError, InvalidGrammar, UnsupportedGrammar, Vocabulary, compile_lark
+from sluicegate.grammar.tags import compile_structural_tags
 from tests.grammar.grammar_checks import accepts, allowed, byte_vocabulary, check_masks, reads
 
 READ: dict[str, tuple[str, list[str], list[str]]] = {
@@ -149,3 +151,26 @@ def test_what_cannot_end_early_is_refused_with_its_place(text: str, error: type[
     with pytest.raises(error) as raised:
         compile_lark(text, byte_vocabulary())
     assert said in str(raised.value)
+
+
+TAGS: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
+    "up to the end of the text": ({}, ["", "x", "xyz"], ["wxyz"]),
+    "up to an end": ({"end": ">"}, ["<>", "<xyz>", "<öy>"], ["<wxyz>", "<xyz", "<xööx>"]),
+    "up to one of several ends": ({"end": ["/>", "!"]}, ["<x/>", "<xy!", "<x/!"], ["<wxyz!", "<x/"]),
+    "without a text": ({"end": "/>", "excludes": ["yy"]}, ["<xy/>", "</>"], ["<yy/>", "<wxyz/>"]),
+    "no token": ({"end": "/>", "max_tokens": 0}, ["</>"], ["<x/>"]),
+    "characters too": ({"end": "/>", "max_chars": 2}, ["<ö/>", "<xy/>"], ["<xyz/>"]),
+}
+
+
+@pytest.mark.parametrize("name", TAGS)
+def test_free_text_of_a_tag_counts_its_tokens(name: str) -> None:
+    given, taken, refused = TAGS[name]
+    free = {"type": "any_text", "max_tokens": 3, **{key: value for key, value in given.items() if key != "end"}}
+    value = {"type": "tag", "begin": "<", "content": free, "end": given["end"]} if given else free
+    compiled = compile_structural_tags({"format": value}, byte_vocabulary())
+    for text in taken:
+        assert reads(compiled, text), text
+    for text in refused:
+        assert not reads(compiled, text), text
+    check_masks(compiled, 1, steps=6)
