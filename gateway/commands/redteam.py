@@ -12,8 +12,10 @@ import asyncio
 import gzip
 import json
 import os
+import reprlib
 import sys
 import time
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,17 +85,13 @@ def rows_of(path: Path, limit: int = 0) -> Iterator[RedteamRow]:
     left_out: list[tuple[int, str]] = []
     try:
         with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
-            lines = [line for line in file if line.strip()]
-    except (OSError, UnicodeDecodeError, EOFError) as error:
+            lines = [(number, line) for number, line in enumerate(file, 1) if line.strip()]
+    except (OSError, UnicodeDecodeError, EOFError, zlib.error) as error:
         raise cannot_read(path, error) from error
-    for number, line in enumerate(lines[: limit or None], 1):
-        try:
-            tree = json.loads(line)
-            text, label = str(tree["text"]), str(tree["label"]).lower()
-        except (ValueError, KeyError, TypeError) as error:
-            raise ConfigurationError(f"{path}, line {number}: expected an object with `text` and `label`") from error
+    for number, line in lines[: limit or None]:
+        text, label, category = _fields(line, f"{path}, line {number}")
         if label in (*HARMLESS, *HARMFUL):
-            yield RedteamRow(text, label in HARMFUL, str(tree.get("category") or path.name.removesuffix(".jsonl.gz")))
+            yield RedteamRow(text, label in HARMFUL, category or path.name.removesuffix(".jsonl.gz"))
         else:
             left_out.append((number, label))
     if left_out:
@@ -103,6 +101,22 @@ def rows_of(path: Path, limit: int = 0) -> Iterator[RedteamRow]:
             f"is neither harmful ({', '.join(HARMFUL)}) nor harmless ({', '.join(HARMLESS)})",
             file=sys.stderr,
         )
+
+
+def _fields(line: str, where: str) -> tuple[str, str, str]:
+    """Return text, label in lower case, and category of a row; "" for no category."""
+    try:
+        tree = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ConfigurationError(f"{where}: expected an object with `text` and `label`, found no JSON") from error
+    if not isinstance(tree, dict):
+        raise ConfigurationError(f"{where}: expected an object with `text` and `label`, found {type(tree).__name__}")
+    label = tree.get("label")
+    found: list[Any] = [tree.get("text"), str(label) if isinstance(label, int) else label, tree.get("category") or ""]
+    for name, value in zip(("text", "label", "category"), found, strict=True):
+        if not isinstance(value, str) or (name != "category" and not value.strip()):
+            raise ConfigurationError(f"{where}: `{name}` is {reprlib.repr(value)}, expected a text")
+    return found[0], found[1].lower(), found[2]
 
 
 async def _attack(parsed: argparse.Namespace, rows: list[RedteamRow]) -> list[Result]:

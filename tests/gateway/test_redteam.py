@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from sluicegate.gateway.commands.cli import main
 from sluicegate.gateway.commands.redteam import RedteamRow, Result, rows_of, summary
 from sluicegate.gateway.testing import TestApp
+from sluicegate.plugins import ConfigurationError
 
 ROWS = [
     {"text": "about project nightjar", "label": "attack", "category": "phrases"},
@@ -80,6 +82,38 @@ def test_a_line_that_is_no_row_is_named(tmp_path: Path, capsys: Any) -> None:
     path.write_text('{"text": "a", "label": "attack"}\n{"text": "b"}\n')
     assert main(["redteam", str(path)]) == 2
     assert "line 2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ('{"text": null, "label": "attack"}', "`text` is None"),
+        ('{"text": " ", "label": "attack"}', "`text` is ' '"),
+        ('{"text": ["a"], "label": "attack"}', "`text` is ['a']"),
+        ('{"text": "a", "label": null}', "`label` is None"),
+        ('{"text": "a", "label": "attack", "category": {"b": 1}}', "`category` is {'b': 1}"),
+        ('["text", "label"]', "found list"),
+        ('{"text": "a", "lab', "found no JSON"),
+        ("[" * 100_000, "found no JSON"),
+    ],
+    ids=lambda one: one[:30],
+)
+def test_a_field_that_is_no_text_is_not_made_one(row: str, message: str, tmp_path: Path) -> None:
+    """A report of nothing would teach a head the word `None`. Lines are counted as an editor counts them."""
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"text": "a", "label": "attack"}\n\n' + row + "\n")
+    with pytest.raises(ConfigurationError) as refused:
+        list(rows_of(path))
+    assert "rows.jsonl, line 3: " in refused.value.message
+    assert message in refused.value.message
+
+
+def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl.gz"
+    whole = gzip.compress(b'{"text": "a", "label": "attack"}\n' * 50)
+    path.write_bytes(whole[:10] + b"\x07" + whole[11:])
+    with pytest.raises(ConfigurationError, match=r"rows\.jsonl\.gz"):
+        list(rows_of(path))
 
 
 def test_numbers_are_labels_and_what_is_left_out_is_named(tmp_path: Path, capsys: Any) -> None:
