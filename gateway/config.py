@@ -46,6 +46,11 @@ def read_tree(path: Path | None, environ: Mapping[str, str]) -> dict[str, Any]:
     return tree
 
 
+def is_empty(path: Path | None) -> bool:
+    """Return whether there is no configuration file, or it holds no setting. Raises `ConfigurationError`."""
+    return path is None or not read_toml(path, "configuration file")
+
+
 def read_toml(path: Path, what: str) -> dict[str, Any]:
     """Read a TOML file. Raises `ConfigurationError` that calls the file `what`."""
     try:

@@ -10,14 +10,17 @@ Not covered: what a plug-in keeps outside of its own package, and stages of its 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import importlib
 import logging
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from importlib.metadata import entry_points
 from types import ModuleType
+from typing import Any
 
 from sluicegate.gateway.accounts import Accounts
 from sluicegate.gateway.rails.guard_model import bind_guards
@@ -32,6 +35,8 @@ from sluicegate.plugins.registry import GROUP
 
 log = logging.getLogger("sluicegate.reload")
 SLOTS: tuple[SlotName, ...] = ("admit", "screen", "moderate")
+READ_S = 30.0
+"""Time limit of reading the configuration: meanwhile nobody else can reload."""
 LONGEST_START_S = 600.0
 """Time limit of one plug-in's `start`: meanwhile nobody else can reload."""
 
@@ -69,7 +74,7 @@ class Reloader:
         if self.source is None:
             raise ConfigurationError("this gateway was started without a configuration that could be read again")
         async with self._turn:
-            wanted = self.source()
+            wanted = await _read(self.source)
             settings = _merged(self._stage_set.settings, wanted)
             self._accounts.check_keys(settings.keys)
             modules = _forget_plugins()
@@ -102,6 +107,36 @@ class Reloader:
         task = asyncio.create_task(_close(health, old))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
+
+
+async def _read(source: Callable[[], Settings]) -> Settings:
+    """Return what `source` reads. A file system that hangs holds up no request, and no stop: the thread is left behind.
+    Raises what it raises, and `ConfigurationError` after `READ_S`."""
+    loop = asyncio.get_running_loop()
+    found: asyncio.Future[Settings] = loop.create_future()
+
+    def give(put: Callable[[Any], None], value: Any) -> None:
+        if not found.done():
+            put(value)
+
+    def read() -> None:
+        put: Callable[[Any], None] = found.set_result
+        value: Any = None
+        try:
+            value = source()
+        except BaseException as error:
+            put, value = found.set_exception, error
+        with contextlib.suppress(RuntimeError):  # the gateway has ended meanwhile
+            loop.call_soon_threadsafe(give, put, value)
+
+    threading.Thread(target=read, name="configuration", daemon=True).start()
+    try:
+        async with asyncio.timeout(READ_S):
+            return await found
+    except TimeoutError as error:
+        raise ConfigurationError(
+            f"the configuration could not be read within {READ_S:g} s; see the disk that its files are on"
+        ) from error
 
 
 def _merged(now: Settings, wanted: Settings) -> Settings:

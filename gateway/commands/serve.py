@@ -13,6 +13,7 @@ from typing import Any
 from sluicegate.gateway.commands.worker_processes.processes import WorkerProcesses
 from sluicegate.gateway.commands.worker_processes.terms import check_workers, of_worker
 from sluicegate.gateway.settings import Settings
+from sluicegate.plugins import ConfigurationError
 
 
 def define(parser: argparse.ArgumentParser) -> None:
@@ -26,19 +27,28 @@ def define(parser: argparse.ArgumentParser) -> None:
 
 
 def _serve(parsed: argparse.Namespace) -> int:
-    from sluicegate.gateway.config import load
+    from sluicegate.gateway.config import is_empty, load
 
     def read() -> Settings:
         return load(parsed.config, os.environ, _overrides(parsed))
 
     settings = read()  # before the imports that take seconds
+    began_empty = is_empty(parsed.config)
+
+    def read_again() -> Settings:
+        """Read as before. Raises `ConfigurationError` also for a file that was emptied, or is just being written: keys
+        and rails would be gone."""
+        if not began_empty and is_empty(parsed.config):
+            raise ConfigurationError(f"the configuration file {parsed.config} is empty; reload once it is whole")
+        return read()
+
     check_workers(settings)
     if settings.server.workers > 1:
-        return _serve_together(settings, read, debug=hasattr(parsed, "debug"))
+        return _serve_together(settings, read_again, debug=hasattr(parsed, "debug"))
     with _uncollected():
         from sluicegate.gateway.server import serve
 
-        return serve(settings, read, debug=hasattr(parsed, "debug"))
+        return serve(settings, read_again, debug=hasattr(parsed, "debug"))
 
 
 @contextlib.contextmanager

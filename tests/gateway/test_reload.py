@@ -120,6 +120,25 @@ def test_what_does_not_hold_is_refused_and_the_old_stays(bench: Bench, change: A
     assert bench.events[-1] == "open old"
 
 
+def test_a_configuration_that_cannot_be_read_for_long_holds_up_nobody(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A file system that hung stopped the whole gateway. A pipe that nobody writes to hangs like one."""
+    monkeypatch.setattr("sluicegate.gateway.reload.READ_S", 1.0)
+    path = tmp_path / "gateway.toml"
+    os.mkfifo(path)
+    bench.app.runtime.reloader.source = lambda: load(path)
+    found: list[httpx.Response] = []
+    reloading = threading.Thread(target=lambda: found.append(bench.reload()))
+    reloading.start()
+    assert bench.app.ask().text == "one two three four"
+    reloading.join()
+    assert found[0].status_code == 400
+    assert "could not be read within 1 s" in found[0].json()["error"]["message"]
+    bench.app.runtime.reloader.source = bench._read
+    assert bench.reload().status_code == 200
+
+
 def test_policies_are_reloaded_too_and_change_what_a_cached_answer_is_kept_under(bench: Bench) -> None:
     before = bench.app.runtime.pipeline.stages
     bench.tables["policies"] = {"default": {"moderate": {"marking": {"mode": "off"}}}}
@@ -207,6 +226,10 @@ def test_sighup_reloads_a_running_server(tmp_path: Path) -> None:
         process.send_signal(signal.SIGHUP)
         until(lambda: "SIGHUP: not reloaded, the old stays" in said.read_text())
         assert flagged("the second phrase")
+        config.write_text("# just being written\n")
+        process.send_signal(signal.SIGHUP)
+        until(lambda: "gateway.toml is empty; reload once it is whole" in said.read_text())
+        assert flagged("the second phrase"), "rails and keys were gone"
     finally:
         process.terminate()
         process.wait(30)
