@@ -12,7 +12,6 @@ import importlib
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, Protocol, TypeVar
@@ -20,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 from sluicegate.gateway.database.migrations import migrate
 from sluicegate.gateway.settings import DatabaseSettings
 from sluicegate.plugins import ConfigurationError, Overloaded
+from sluicegate.plugins.concurrency.thread_calls import ThreadCalls
 
 log = logging.getLogger("sluicegate.database")
 T = TypeVar("T")
@@ -41,10 +41,11 @@ class DatabaseUnavailable(OSError):
 
 
 async def patient(running: Awaitable[T]) -> T:
-    """Wait for a database call on a thread, for a limited time. Raises `DatabaseUnavailable`."""
+    """Wait for a database call of `ThreadCalls`, which goes on where its caller leaves, for a limited time. Raises
+    `DatabaseUnavailable`."""
     try:
         async with asyncio.timeout(CALL_S):
-            return await asyncio.shield(running)
+            return await running
     except TimeoutError as error:
         raise DatabaseUnavailable(errno.ETIMEDOUT, f"the database gave no answer for {CALL_S:g} s") from error
 
@@ -84,7 +85,7 @@ class Database:
         self._pool: Any = None
         self._errors: ModuleType | None = None
         self._lock = threading.Lock()
-        self._threads = ThreadPoolExecutor(settings.connections, "database")
+        self._threads = ThreadCalls(settings.connections, "database")
 
     def open(self, *, migrating: bool = True) -> None:
         """Connect and bring the tables to this release, or leave them as they are. Raises `ConfigurationError`: a
@@ -120,13 +121,13 @@ class Database:
             pool, self._pool = self._pool, None
         if pool is not None:
             pool.close(timeout=1.0)
-        self._threads.shutdown(wait=False)
+        self._threads.close()
 
     async def call(self, work: Callable[[], T]) -> T:
         """Run `work`, which blocks, beside the event loop, to its end even where the caller leaves. Raises
         `DatabaseUnavailable`, also where a server that is stopped keeps it for longer than `CALL_S`: nobody knows then
         what came of it."""
-        return await patient(asyncio.get_running_loop().run_in_executor(self._threads, work))
+        return await patient(self._threads.run(work))
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:

@@ -5,13 +5,11 @@ Statements are written for PostgreSQL, with `%s` for parameters, in what both un
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -20,6 +18,7 @@ from sluicegate.gateway.database.migrations import KEPT_TABLES, KEPT_WRITERS
 from sluicegate.gateway.database.postgres import Connection, Database, Rows, patient
 from sluicegate.gateway.database.private_file import make_private
 from sluicegate.gateway.database.sqlite_faults import concerns_file, fault_of, is_damaged
+from sluicegate.plugins.concurrency.thread_calls import ThreadCalls
 
 T = TypeVar("T")
 
@@ -68,7 +67,7 @@ class SqliteTables:
         self._path = path
         self._turn = threading.Lock()
         self._connection: sqlite3.Connection | None = None
-        self._thread = ThreadPoolExecutor(1, "tables")
+        self._thread = ThreadCalls(1, "tables")
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
@@ -95,10 +94,10 @@ class SqliteTables:
         return time.time()
 
     async def call(self, work: Callable[[], T]) -> T:
-        return await patient(asyncio.get_running_loop().run_in_executor(self._thread, work))
+        return await patient(self._thread.run(work))
 
     def close(self) -> None:
-        self._thread.shutdown(wait=True)
+        self._thread.close(waiting=True)  # a write whose caller left is not lost
         with self._turn:
             if self._connection is not None:
                 self._connection.close()

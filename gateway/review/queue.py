@@ -10,7 +10,6 @@ import time
 import uuid
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +32,7 @@ from sluicegate.plugins import (
     Trouble,
 )
 from sluicegate.plugins.concurrency.ending import end_tasks
+from sluicegate.plugins.concurrency.thread_calls import ThreadCalls
 
 log = logging.getLogger("sluicegate.review")
 T = TypeVar("T")
@@ -67,7 +67,7 @@ class ReviewQueue:
         self._place = place
         self._reason = ""
         self._looking: asyncio.Task[None] | None = None
-        self._thread = ThreadPoolExecutor(1, "review")
+        self._thread = ThreadCalls(1, "review")
         self._recent: OrderedDict[str, tuple[str, str, str]] = OrderedDict()
 
     async def start(self) -> None:
@@ -207,8 +207,8 @@ class ReviewQueue:
 
     async def close(self) -> None:
         await end_tasks((self._looking,))
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._store.close)
-        await asyncio.to_thread(self._thread.shutdown)
+        await self._thread.run(self._store.close)
+        await asyncio.to_thread(self._thread.close, waiting=True)
 
     async def _expire(self) -> None:
         now = self._clock()
@@ -220,7 +220,7 @@ class ReviewQueue:
         """Run `work` on the queue's thread, shielded: a caller who leaves does not stop a write half-way. Raises
         `Overloaded` without its database."""
         try:
-            done = await patient(asyncio.get_running_loop().run_in_executor(self._thread, work))
+            done = await patient(self._thread.run(work))
         except (OSError, sqlite3.Error) as error:
             self._failed(error)
             raise unavailable("reviews") from error
@@ -235,7 +235,7 @@ class ReviewQueue:
             log.error("the review queue: %s", fault)
         self._reason = reason
         if is_damaged(error):  # what an operator puts in its place is taken by the next call
-            self._thread.submit(self._store.close)
+            self._thread.begin(self._store.close)
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look_until_well())
 

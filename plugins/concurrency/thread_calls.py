@@ -33,6 +33,10 @@ class ThreadCalls:
         finally:
             submitted.cancel()
 
+    def begin(self, work: Callable[[], Any]) -> None:
+        """Run `work` though nobody waits for it. What it raises is lost."""
+        self._threads.submit(work)
+
     async def ended(self, patience_s: float) -> None:
         """Wait until the calls begun so far have ended, for `patience_s` seconds at most."""
         if self._running:
@@ -44,6 +48,7 @@ class ThreadCalls:
         running.add_done_callback(self._running.discard)
         return running
 
-    def close(self) -> None:
-        """Begin no more calls; those under way end by themselves."""
-        self._threads.shutdown(wait=False)
+    def close(self, *, waiting: bool = False) -> None:
+        """Begin no more calls; those that were submitted end by themselves. `waiting`: return when they have, with or
+        without their callers."""
+        self._threads.shutdown(wait=waiting)
