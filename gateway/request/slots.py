@@ -7,7 +7,6 @@ A request runs on the stages that were in place when it was opened, whatever is 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import AsyncGenerator, Mapping
@@ -22,10 +21,11 @@ from sluicegate.gateway.answer.validation import Validator
 from sluicegate.gateway.prompts.lengths import check_sampling, size_of
 from sluicegate.gateway.rails.judging import Judging
 from sluicegate.gateway.rails.moderation import Moderation
-from sluicegate.gateway.rails.stage_calls import StageMisbehaved, answered, expect, is_ours, reason_of
+from sluicegate.gateway.rails.stage_calls import StageMisbehaved, answered, expect, is_ours
 from sluicegate.gateway.rails.states import holds_content
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.generators import generation_of
+from sluicegate.gateway.request.grammars import compiled, grammars_of_tools
 from sluicegate.gateway.request.guarding.holding import Holding
 from sluicegate.gateway.request.guarding.joints import found_across, without_one
 from sluicegate.gateway.request.guarding.screening import Screening
@@ -39,10 +39,7 @@ from sluicegate.plugins import (
     Assembler,
     Caller,
     CompiledGrammar,
-    Constrainer,
-    Constraint,
     ContentBlocked,
-    FairConstrainer,
     GenerationFailed,
     GrammarError,
     Job,
@@ -54,8 +51,6 @@ from sluicegate.plugins import (
     Request,
     RequestError,
     Sampling,
-    SluicegateError,
-    StageFailed,
     ThreadedAssembler,
     offers,
     shows,
@@ -208,14 +203,14 @@ async def constrain(exchange: Exchange, validator: Validator) -> None:
     attempt = exchange.attempt
     if exchange.served.remote and exchange.request.callable_tools and attempt.cached is None:
         validator.prepare(exchange.request)
-        attempt.tool_grammars = await _grammars_of_tools(exchange)
+        attempt.tool_grammars = await grammars_of_tools(exchange)
     name, constrainer = exchange.stages.constrain
     constraint = attempt.shape.constraint or constrainer.unconstrained
     if constraint is None or attempt.cached is not None:
         return
     with TimedStage(exchange, "constrain", name) as note:
         try:
-            attempt.grammar = await _compiled(exchange, constrainer, constraint)
+            attempt.grammar = await compiled(exchange, constraint)
         except GrammarError as error:
             raise attempt.shape.in_callers_words(error, exchange.request) from error
         expect(attempt.grammar, CompiledGrammar, "compile()")  # None would mean that everything is allowed
@@ -223,45 +218,6 @@ async def constrain(exchange: Exchange, validator: Validator) -> None:
         note.outcome = constraint.kind
         if exchange.not_enforced:
             note.detail["not_enforced"] = list(exchange.not_enforced)
-
-
-async def _compiled(exchange: Exchange, constrainer: Constrainer, constraint: Constraint) -> CompiledGrammar:
-    if isinstance(constrainer, FairConstrainer):
-        compiled = partial(constrainer.compile_for, exchange.caller.tenant, constraint, exchange.served)
-    else:
-        compiled = partial(constrainer.compile, constraint, exchange.served)
-    return await answered(constrainer, compiled, "compile()")
-
-
-async def _grammars_of_tools(exchange: Exchange) -> dict[str, CompiledGrammar]:
-    """Return grammars that judge tool arguments while they stream; a schema that is not enforced here judges them at
-    their end. A custom tool with a form gets the grammar of its text. Raises `GrammarError` for such a form."""
-    found: dict[str, CompiledGrammar] = {}
-    for tool in exchange.request.callable_tools:
-        if tool.form is not None:
-            try:
-                found[tool.name] = await _tool_grammar(exchange, tool.form)
-            except GrammarError as error:
-                place = f"tools[{exchange.request.tools.index(tool)}].form.value"
-                raise type(error)(error.reason, pointer=error.pointer, param=place) from error
-    for tool in exchange.request.callable_tools if exchange.request.stream else ():
-        constraint = judged(Constraint("json_schema", tool.parameters)) if tool.form is None else None
-        if constraint is not None:
-            with contextlib.suppress(GrammarError):
-                found[tool.name] = await _tool_grammar(exchange, constraint)
-    return found
-
-
-async def _tool_grammar(exchange: Exchange, constraint: Constraint) -> CompiledGrammar:
-    name, constrainer = exchange.stages.constrain
-    try:
-        grammar = await answered(constrainer, partial(constrainer.compile, constraint, exchange.served), "compile()")
-        expect(grammar, CompiledGrammar, "compile()")
-    except SluicegateError:
-        raise
-    except Exception as error:
-        raise StageFailed("constrain", name, reason_of(error)) from error
-    return grammar
 
 
 def shed(exchange: Exchange) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from sluicegate.gateway.upstream.reading.following import SPARE_S, Following, SpareTime
 from sluicegate.grammar import Vocabulary, compile_lark
+from sluicegate.grammar.constrainer import GrammarConstrainer
 from sluicegate.plugins import GrammarTooCostly
+from tests.adversary.joining import Liar, between, call, chat
 from tests.adversary.test_grammars import CODES, GRAMMARS
 from tests.adversary.test_upstream import Place, both, place, read
 from tests.gateway.upstream.servers import ScriptedServer, running, says
@@ -59,3 +62,21 @@ def test_all_pieces_and_calls_of_a_choice_share_their_spare_time() -> None:
     spare.left_s = -1.0
     with pytest.raises(GrammarTooCostly, match="CPU"):
         Following(compiled, spare).take("a", "no")
+
+
+def test_schemas_of_tools_are_compiled_for_the_tenant_who_sends_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the tenant's own turn: else the tools of all tenants wait in one queue."""
+    compile_for, tenants = GrammarConstrainer.compile_for, set[str]()
+
+    async def noted(self: GrammarConstrainer, tenant: str, *asked: Any) -> Any:
+        tenants.add(tenant)
+        return await compile_for(self, tenant, *asked)
+
+    monkeypatch.setattr(GrammarConstrainer, "compile_for", noted)
+    liar = Liar()
+    liar.says(call("{}"), reason="tool_calls")
+    with between(liar) as app:
+        tenants.clear()  # of what is compiled at the start, for nobody
+        said, _ = chat(app, True, True)
+    assert said["names"] == "look"
+    assert tenants == {"anonymous"}
