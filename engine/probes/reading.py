@@ -68,12 +68,12 @@ class ProbedReading:
     def release(self) -> Piece | None:
         """Return the pieces whose tokens are all scored as one, with their scores; None if there are none. A piece
         without a token of its own (the end of a split character) gets the scores of the token before."""
-        count, known = 0, self.known
-        for _, end in self._held:
-            if end > known:
-                break
-            count += 1
-        leaving, self._held = self._held[:count], self._held[count:]
+        leaving, known = self._held, self.known
+        if leaving and leaving[-1][1] <= known:
+            self._held = []
+        else:
+            leaving = [held for held in leaving if held[1] <= known]
+            del self._held[: len(leaving)]
         return self._joined(leaving) if leaving else None
 
     def drop(self) -> None:
