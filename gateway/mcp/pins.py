@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from sluicegate.gateway.database import Database, fault_of, note_change
+from sluicegate.gateway.database import Database, DatabaseUnavailable, fault_of, note_change
 from sluicegate.gateway.database.private_file import make_private
 from sluicegate.gateway.mcp.definitions import ToolDefinition
 from sluicegate.plugins import ConfigurationError
@@ -87,10 +87,10 @@ class SqlitePinStore:
             )
             self._database = db
             self.load()
-        except (OSError, sqlite3.Error) as error:  # `load` raises an `OSError`
+        except (OSError, sqlite3.Error) as error:
+            fault = error if isinstance(error, DatabaseUnavailable) else fault_of(self._path, error)
             raise ConfigurationError(
-                f"[mcp] path: {self._path} cannot be read ({error}); put it back from a backup; without it every tool "
-                "counts as listed for the first time"
+                f"[mcp] path: {fault}; without its pins every tool counts as listed for the first time"
             ) from error
 
     def load(self) -> dict[Names, Pin]:

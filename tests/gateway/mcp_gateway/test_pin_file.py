@@ -15,7 +15,7 @@ from sluicegate.gateway.mcp.catalogue import Catalogue
 from sluicegate.gateway.mcp.definitions import ToolDefinition
 from sluicegate.gateway.mcp.pins import Edit, Names, Pin, SqlitePinStore
 from sluicegate.gateway.mcp.settings import McpSettings
-from sluicegate.plugins import read_settings
+from sluicegate.plugins import ConfigurationError, read_settings
 from tests.gateway.mcp_gateway.agents import gateway, listed, tools_for_operators
 from tests.gateway.mcp_gateway.servers import Tools, upstream
 from tests.scale.small_disk import SmallDisk, can_mount
@@ -118,3 +118,13 @@ def test_pins_on_a_full_disk_change_nothing_and_are_named_until_there_is_room(tm
             assert listed(app) == []
     finally:
         disk.unmount()
+
+
+def test_a_file_that_cannot_be_made_says_what_to_do(tmp_path: Path) -> None:
+    """It was called unreadable, to be put back from a backup, where there had never been one."""
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigurationError, match="in a folder, that the gateway's user may write"):
+        SqlitePinStore(tmp_path / "file" / "pins.sqlite3").open()
+    (tmp_path / "damaged").write_bytes(b"x" * 4096)
+    with pytest.raises(ConfigurationError, match=r"is damaged .* bring its last copy back"):
+        SqlitePinStore(tmp_path / "damaged").open()
