@@ -36,6 +36,7 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-cache",
 }
+FEED_HEADERS = {**HEADERS, "x-accel-buffering": "no"}
 TICK_S = 1.0
 
 
@@ -103,7 +104,7 @@ def _add_data(router: APIRouter, runtime: Runtime, views: ConsoleViews) -> None:
     async def feed(request: Request) -> Response:
         """Send events: once a second what runs now, and what has ended since the last time."""
         operator_of(runtime, request)
-        return StreamingResponse(_ticks(runtime, views, request), media_type="text/event-stream", headers=HEADERS)
+        return StreamingResponse(_ticks(runtime, views, request), media_type="text/event-stream", headers=FEED_HEADERS)
 
     _add_requests(router, runtime, views)
 

@@ -23,6 +23,12 @@ from sluicegate.plugins import GenerationFailed, Overloaded, RequestError, Sluic
 
 log = logging.getLogger("sluicegate.delivery")
 HEARTBEAT = b": keep-alive\n\n"
+STREAM_HEADERS = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache",
+    "x-accel-buffering": "no",
+}
+"""The last asks nginx, and proxies that follow it, for every piece at once, whatever their configuration says."""
 
 
 _SEPARATORS = re.compile(b"\xe2\x80[\xa8\xa9]|\xc2\x85")
@@ -96,7 +102,7 @@ class EventStream(Response):
 
     async def _begin(self, send: Send) -> None:
         self._begun = True
-        headers = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache", **self._extra}
+        headers = {**STREAM_HEADERS, **self._extra}
         raw = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in headers.items()]
         await send({"type": "http.response.start", "status": 200, "headers": raw})
 

@@ -145,6 +145,13 @@ def test_a_field_with_a_wicked_name_cannot_write_headers(gateway: RunningGateway
     assert answer.headers["x-sluicegate-ignored"].startswith("a??set-cookie: x,?")
 
 
+def test_a_stream_asks_proxies_to_keep_nothing_back(gateway: RunningGateway) -> None:
+    """nginx buffers answers by default."""
+    streamed, whole = (httpx.post(gateway.url + CHAT, json={**HELLO, "stream": stream}) for stream in (True, False))
+    assert streamed.headers["x-accel-buffering"] == "no"
+    assert "x-accel-buffering" not in whole.headers
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_an_answer_says_which_trace_it_belongs_to(gateway: RunningGateway, stream: bool) -> None:
     """The caller's own trace where it sent one."""
