@@ -24,6 +24,9 @@ TYPES = "numpy>=2.0"
 """What the modules name types of, wherever the wheel is made: mypyc refuses names that it cannot look up."""
 LENIENT = ("--config-file=", "--python-version=3.11", "--ignore-missing-imports", "--follow-imports=silent")
 """`make check` is strict with the sources, beside all that they import; here they have their own types and `TYPES`."""
+FLAGS = () if os.name == "nt" else ("-fvisibility=hidden", "-Wno-error")
+"""Functions that only compiled modules call are called directly, and not by way of a table in which others could
+replace them; and what a newer compiler warns of is no reason to make no wheel."""
 TREE = Path("build", "compiled")
 """Holds the packages under the names that they are imported by: in a checkout their folders lie at the top."""
 
@@ -52,7 +55,10 @@ def extensions() -> list[Any]:
     for stale in Path("build").glob("lib.*"):  # what was once compiled there would go into the wheel again
         shutil.rmtree(stale)
     modules = [str(package_tree() / line) for line in LIST.read_text("utf-8").split()]
-    return mypycify([*LENIENT, *modules], opt_level="2", debug_level="0", group_name="sluicegate_grammar")
+    found = mypycify([*LENIENT, *modules], opt_level="3", debug_level="0", group_name="sluicegate_grammar")
+    for extension in found:
+        extension.extra_compile_args += FLAGS
+    return found
 
 
 def package_tree() -> Path:

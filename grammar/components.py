@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 
-def components(edges: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """Yield the strongly connected components, each after those it leads to (Tarjan, 1972).
+def components(edges: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Return the strongly connected components, each after those it leads to (Tarjan, 1972).
 
     `edges[i]`: the nodes that node i leads to.
     """
@@ -15,6 +15,7 @@ def components(edges: Sequence[Sequence[int]]) -> Iterator[list[int]]:
     on_stack = bytearray(len(edges))
     stack: list[int] = []
     counter = 0
+    found: list[list[int]] = []
     for root in range(len(edges)):
         if index[root] >= 0:
             continue
@@ -46,4 +47,5 @@ def components(edges: Sequence[Sequence[int]]) -> Iterator[list[int]]:
                         on_stack[component[-1]] = 0
                         if component[-1] == node:
                             break
-                    yield component
+                    found.append(component)
+    return found

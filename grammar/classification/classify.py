@@ -8,12 +8,13 @@ from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.classification.automata import RootClass, of_automaton
 from sluicegate.grammar.classification.counted import of_counted
 from sluicegate.grammar.classification.joint import of_joint
+from sluicegate.grammar.classification.openings import characters_begun
 from sluicegate.grammar.classification.without_given import of_without_given
 from sluicegate.grammar.classification.words import of_words
 from sluicegate.grammar.lexemes.base import DfaLexeme, Lexeme, State
 from sluicegate.grammar.lexemes.counted import Counted
 from sluicegate.grammar.lexemes.joint import Joint
-from sluicegate.grammar.lexemes.scalars import shared_automata
+from sluicegate.grammar.lexemes.scalars import every_string, shared_automata
 from sluicegate.grammar.lexemes.without_given import WithoutGiven
 from sluicegate.grammar.lexemes.words import WordList
 from sluicegate.grammar.token_ids import I32, join
@@ -47,6 +48,7 @@ def prepare(vocabulary: Vocabulary) -> None:
     if vocabulary.is_prepared:
         return
     vocabulary.is_prepared = True
+    characters_begun(every_string(), vocabulary.punctuation)
     for lexeme in lexemes:
         for state in range(len(lexeme.table)):
             if lexeme.grows(state):

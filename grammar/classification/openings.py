@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from operator import or_
 
 import numpy as np
 
@@ -48,9 +50,8 @@ def opening_of(lexeme: Lexeme, punctuation: PunctuationTrie) -> Opening:
             found = HERE, ()
         elif type(lexeme) is DfaLexeme:
             found = of_automaton(lexeme, start, punctuation)
-        elif type(lexeme) is Counted and (uncounted := lexeme.uncounted(punctuation.longest_string)):
-            read, ended = opening_of(uncounted[0], punctuation)
-            found = read, ended if uncounted[1] else ()
+        elif type(lexeme) is Counted and lexeme.is_any_count_alive(punctuation.longest_string):
+            found = _of_counted(lexeme, punctuation)
         else:
             found = by_steps(lexeme, start)
         if len(punctuation.lexemes) >= _MOST_LEXEMES:
@@ -67,6 +68,37 @@ def of_automaton(lexeme: DfaLexeme, start: PunctuationNode, punctuation: Punctua
     )  # fmt: skip
     ends = bits_of(flags[1])
     return HERE | 1 << start.number | bits_of(flags[0]), ((0, ends),) if ends else ()
+
+
+def _of_counted(lexeme: Counted, punctuation: PunctuationTrie) -> Opening:
+    """Take from the opening without bounds what has more characters, and the ends that have fewer."""
+    begun = characters_begun(lexeme.every, punctuation)
+    read, ended = opening_of(lexeme.inner, punctuation)
+    room = begun[-1] if lexeme.high is None else begun[min(lexeme.high, len(begun) - 1)]
+    short = begun[min(lexeme.low, len(begun)) - 1] if lexeme.low else 0
+    fitting = [(outcome, ends & room & ~short) for outcome, ends in ended]
+    return read & (room | HERE), tuple([each for each in fitting if each[1]])
+
+
+def characters_begun(every: DfaLexeme, punctuation: PunctuationTrie) -> list[int]:
+    """Return for each count the nodes inside a string, and those that end one, with no more characters begun."""
+    start = punctuation.root.below(QUOTE)
+    if not punctuation.begun and start is not None:
+        found = [0] * (punctuation.longest_string + 1)
+        pending = [(every.start, 0, start)]
+        while pending:
+            at, size, node = pending.pop()
+            found[size] |= 1 << node.number
+            for byte, below in node.children.items():
+                after = every.next(at, byte)
+                if after is None:
+                    continue
+                if every.grows(after):
+                    pending.append((after, size + (at == every.start), below))
+                else:
+                    found[size] |= 1 << below.number
+        punctuation.begun = list(accumulate(found, or_))
+    return punctuation.begun
 
 
 def by_steps(lexeme: Lexeme, start: PunctuationNode) -> Opening:

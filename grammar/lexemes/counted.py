@@ -97,10 +97,7 @@ class Counted(Lexeme):
             return key
         return (*key, self.low - state.size, None if self.high is None else self.high - state.size)
 
-    def uncounted(self, chars: int) -> tuple[DfaLexeme, bool] | None:
-        """Return the lexeme that reads the same from the beginning on, as long as no more than `chars` characters have
-        begun, and whether the string may end by then. None where the count can be felt."""
-        free = LONGEST if self.bounds is None else self.bounds.free(0)
-        if free < chars or (self.high is not None and self.high < chars) or 0 < self.low <= chars:
-            return None
-        return self.inner, not self.low
+    def is_any_count_alive(self, chars: int) -> bool:
+        """Return whether every state of the pattern can reach its end after each count up to `chars`, which is for the
+        bounds themselves to allow."""
+        return self.bounds is None or self.bounds.free(0) >= chars

@@ -93,6 +93,8 @@ class PunctuationTrie:
         """What strings read from their opening quote on; see `reach`."""
         self.lexemes: dict[Any, Any] = {}
         """The same for lexemes that have not begun."""
+        self.begun: list[int] = []
+        """By number of characters, nodes that strings reach with no more; empty until `openings` is asked for them."""
         self.simple = self.root.find(b'"\\u') is None
         """Whether no token contains enough of an escape to be any character's."""
 

@@ -94,9 +94,12 @@ def test_an_automaton_reads_down_the_places_as_any_lexeme_does(pattern: str) -> 
         assert (inside, dict(ended)) == (by_steps(lexeme, start)[0], dict(by_steps(lexeme, start)[1]))
 
 
-@pytest.mark.parametrize(("low", "high"), [(0, None), (0, 400), (0, 1), (1, None), (2, 3), (300, None), (300, 400)])
-@pytest.mark.parametrize("pattern", [None, "^[a-z]*$", "^(ab)*$"])
-def test_a_count_that_no_token_can_feel_changes_nothing(pattern: str | None, low: int, high: int | None) -> None:
+_BOUNDS = [(0, None), (0, 400), (0, 0), (0, 1), (1, None), (1, 1), (2, 3), (4, None), (300, None), (300, 400)]
+
+
+@pytest.mark.parametrize(("low", "high"), _BOUNDS)
+@pytest.mark.parametrize("pattern", [None, "^[a-z]*$", "^(ab)*c?$", '^[^a"]*$'])
+def test_a_counted_string_reads_what_steps_find(pattern: str | None, low: int, high: int | None) -> None:
     punctuation = byte_vocabulary().punctuation
     dfa = None if pattern is None else CharDfa.from_pattern(pattern)
     (lexeme,) = string_lexemes((Strings(dfa=dfa, low=low, high=high),))
