@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 CHAT, TEXT, VECTORS = "/v1/chat/completions", "/v1/completions", "/v1/embeddings"
+MODELS, SEE = "see /v1/models", "see /docs for what is"
 TEXT_ONLY = "models here read and write text"
 NOT_STORED = "conversations are not stored here; send the whole one to /v1/chat/completions or /v1/responses"
 FOREIGN: tuple[tuple[str, str, str], ...] = (
@@ -25,12 +26,22 @@ FOREIGN: tuple[tuple[str, str, str], ...] = (
     (r"/v1/fim/completions", "Mistral's", "the models served here write forward only"),
     (r"/(v1/)?(agents|ocr|classifications)(/.*)?", "Mistral's", f"send {CHAT}"),
     (r"/(generate(_stream)?)?", "TGI's", f"send {TEXT} or {CHAT}"),
+    (r"/info", "TGI's", MODELS),
     (r"/completion", "llama.cpp's", f"send {TEXT}"),
+    (r"/infill", "llama.cpp's", "the models served here write forward only"),
+    (r"/(props|slots|lora-adapters)(/.*)?", "llama.cpp's", MODELS),
+    (r"/(get_model_info|get_server_info|model_info|server_info)", "SGLang's", MODELS),
+    (r"/classify", "vLLM's", "send /v1/moderations, or /v1/score"),
+    (r"/pooling", "vLLM's", f"send {VECTORS}"),
+    (r"/invocations", "SageMaker's", f"send {CHAT} or {VECTORS}"),
     (r"/v1/(images|audio|videos|realtime)(/.*)?", "OpenAI's", TEXT_ONLY),
     (r"/v1/(assistants|threads|conversations)(/.*)?", "OpenAI's", NOT_STORED),
-    (r"/v1/(fine_tuning|evals|vector_stores|containers|uploads|organization)(/.*)?", "OpenAI's", "it is not served"),
+    (r"/v1/fine_tuning(/.*)?", "OpenAI's", "nothing is trained here"),
+    (r"/v1/vector_stores(/.*)?", "OpenAI's", "send documents in `sluicegate.context`"),
+    (r"/v1/uploads(/.*)?", "OpenAI's", "send the whole file to /v1/files"),
+    (r"/v1/(evals|containers|organization)(/.*)?", "OpenAI's", SEE),
     (r"/v1/complete", "Anthropic's older", "send /v1/messages"),
-    (r"/v1/(skills|sessions|environments)(/.*)?", "Anthropic's", "it is not served"),
+    (r"/v1/(skills|sessions|environments)(/.*)?", "Anthropic's", SEE),
 )
 _PATTERNS = tuple((re.compile(pattern), whose, instead) for pattern, whose, instead in FOREIGN)
 LONGEST = 500

@@ -144,3 +144,20 @@ def test_other_paths_are_unknown_and_no_more(app: TestApp, path: str) -> None:
     answer = app.client.get(path)
     assert answer.json()["error"]["code"] == "unknown_url"
     assert "interface" not in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("path", "whose", "instead"),
+    [
+        ("/invocations", "SageMaker's", "send /v1/chat/completions"),
+        ("/get_model_info", "SGLang's", "see /v1/models"),
+        ("/props", "llama.cpp's", "see /v1/models"),
+        ("/classify", "vLLM's", "send /v1/moderations"),
+        ("/v1/fine_tuning/jobs", "OpenAI's", "nothing is trained here"),
+        ("/v1/uploads", "OpenAI's", "send the whole file to /v1/files"),
+    ],
+)
+def test_a_path_of_another_server_says_what_to_use_here(app: TestApp, path: str, whose: str, instead: str) -> None:
+    answer = app.client.post(path, json={})
+    assert answer.status_code == 404
+    assert f"that is {whose} interface, which is not served here: {instead}" in answer.json()["error"]["message"]
