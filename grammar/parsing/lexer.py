@@ -51,7 +51,8 @@ class LexemeTable:
     def _joined(self, lexemes: Sequence[DfaLexeme | None]) -> tuple[I32, Flags]:
         """Return int32[S, 256] and bool[S]: the states of all lexemes behind each other, -1 = refused."""
         accepts: list[bool] = [True]
-        edges: list[tuple[int, int, int]] = []
+        edges: list[int] = []
+        begins: list[int] = []
         tables: list[tuple[int, I32]] = []
         for lexeme in lexemes:
             begin = len(accepts)
@@ -61,12 +62,13 @@ class LexemeTable:
                 continue
             if lexeme.general and isinstance(lexeme.dfa, ByteDfa):
                 accepts += lexeme.dfa.accepts_by_state
-                edges += lexeme.dfa.flat_edges(begin)
+                edges += lexeme.dfa.flat_edges
+                begins += (len(edges) // 3, begin)
             else:
                 accepts += lexeme.accepting.tolist()
                 tables.append((begin, lexeme.table))
         whole = np.full((len(accepts), 256), -1, np.int32)
-        fill_in(whole, np.array(edges, np.int32).reshape(-1, 3))
+        fill_in(whole, np.array(edges, np.int32).reshape(-1, 3), np.array(begins, np.int32).reshape(-1, 2))
         for begin, table in tables:
             whole[begin : begin + len(table)] = np.where(table < 0, -1, table + begin)
         return whole, np.array(accepts, np.bool_)

@@ -10,14 +10,20 @@ OVER = 0
 """The state in which a lexeme has ended and cannot continue."""
 
 
-@kernel("(int32[:, ::1], int32[:, ::1])", python=True)
-def fill_in(table, edges):  # type: ignore[no-untyped-def]
+@kernel("(int32[:, ::1], int32[:, ::1], int32[:, ::1])", python=True)
+def fill_in(table, edges, begins):  # type: ignore[no-untyped-def]
     """Write `edges` to `table` int32[S, 256]: rows (first place, how many bytes side by side, target); the place of a
-    byte in a state is 256 times the state and the byte."""
+    byte in a state is 256 times the state and the byte. `begins`: of each lexeme, where its edges end, and its first
+    state in the table, as its own count from 0."""
     flat = table.reshape(-1)
-    for e in range(edges.shape[0]):
-        for place in range(edges[e, 0], edges[e, 0] + edges[e, 1]):
-            flat[place] = edges[e, 2]
+    e = 0
+    for lexeme in range(begins.shape[0]):
+        begin = begins[lexeme, 1]
+        while e < begins[lexeme, 0]:
+            first = 256 * begin + edges[e, 0]
+            for place in range(first, first + edges[e, 1]):
+                flat[place] = begin + edges[e, 2]
+            e += 1
 
 
 @kernel("(int32[:, ::1],)", python=True)

@@ -81,6 +81,9 @@ class Symbols:
         order = np.argsort(rules.origins, kind="stable")
         self._by_origin: list[int] = order.tolist()
         self._begins: list[int] = np.searchsorted(rules.origins[order], np.arange(self.size + 1)).tolist()
+        self._first: list[int] = rules.first.tolist()
+        self._symbols: list[int] = rules.symbols.tolist()
+        self._ones: dict[int, Suffix] = {}
         self._tails: dict[int, dict[int, list[Suffix]]] = {}
         self._terminals: dict[int, tuple[int, ...]] = {}
         self._reach: dict[int, frozenset[int]] = {}
@@ -90,11 +93,13 @@ class Symbols:
         """Return the rests of the rules of `name` by the symbols that they can begin with."""
         found = self._tails.get(name)
         if found is None:
-            first, symbols = self.rules.first, self.rules.symbols
             openings: dict[tuple[int, Suffix], None] = {}
             for rule in self._by_origin[self._begins[name] : self._begins[name + 1]]:
-                row = symbols[first[rule] : first[rule + 1]].tolist()
-                openings.update(dict.fromkeys(self._openings(row)))
+                row = self._symbols[self._first[rule] : self._first[rule + 1]]
+                if len(row) == 2 and row[0] not in self.nullable:  # most often: an edge of a network
+                    openings[row[0], self._of_one(row[1])] = None
+                else:
+                    openings.update(dict.fromkeys(self._openings(row)))
             found = self._tails[name] = {}
             for head, tail in openings:
                 found.setdefault(head, []).append(tail)
@@ -116,6 +121,12 @@ class Symbols:
 
     def is_terminal(self, symbol: int) -> bool:
         return symbol < len(self.terminals)
+
+    def _of_one(self, symbol: int) -> Suffix:
+        found = self._ones.get(symbol)
+        if found is None:
+            found = self._ones[symbol] = self.suffix((symbol,))
+        return found
 
     def suffix(self, symbols: Iterable[int]) -> Suffix:
         """Return the number of these symbols in a row."""

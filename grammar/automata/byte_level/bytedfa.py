@@ -32,6 +32,7 @@ class ByteDfa:
         self._accepting: npt.NDArray[np.bool_] | None = None
         self._transitions: npt.NDArray[np.int32] | None = None
         self._digest: bytes | None = None
+        self._flat_edges: list[int] | None = None
 
     @classmethod
     def of_table(cls, table: Table) -> ByteDfa:
@@ -76,12 +77,12 @@ class ByteDfa:
     def dense(self) -> npt.NDArray[np.int32]:
         """Build `transitions` anew, to be written to."""
         dense = np.full(self.state_count * _SYMBOLS, -1, dtype=np.int32)
-        flat = self.flat_edges(0)
-        if len(flat) <= _FEW_EDGES:  # of a keyword or a sign: half of what a grammar of a language has
-            for first, length, target in flat:
+        flat = self.flat_edges
+        if len(flat) <= 3 * _FEW_EDGES:  # of a keyword or a sign: half of what a grammar of a language has
+            for first, length, target in zip(flat[::3], flat[1::3], flat[2::3], strict=True):
                 dense[first : first + length] = target
         else:
-            firsts, lengths, targets = np.array(flat, dtype=np.int64).T
+            firsts, lengths, targets = np.array(flat, dtype=np.int64).reshape(-1, 3).T
             before = np.cumsum(lengths) - lengths
             cells = np.repeat(firsts - before, lengths) + np.arange(int(lengths.sum()))
             dense[cells] = np.repeat(targets, lengths)
@@ -91,13 +92,15 @@ class ByteDfa:
     def accepts_by_state(self) -> Sequence[bool]:
         return self._accepts
 
-    def flat_edges(self, begin: int) -> list[tuple[int, int, int]]:
-        """Return (first place in a dense table, how many bytes side by side, target), state 0 being `begin`."""
-        return [
-            ((state + begin) * _SYMBOLS + low, high - low + 1, target + begin)
-            for state, row in enumerate(self.segments)
-            for low, high, target in row
-        ]
+    @property
+    def flat_edges(self) -> list[int]:
+        """Return first place in a dense table, how many bytes side by side, and target, of all edges in a row."""
+        if self._flat_edges is None:
+            self._flat_edges = []
+            for state, row in enumerate(self.segments):
+                for low, high, target in row:
+                    self._flat_edges += (state * _SYMBOLS + low, high - low + 1, target)
+        return self._flat_edges
 
     @property
     def digest(self) -> bytes:

@@ -27,6 +27,8 @@ from sluicegate.grammar.components import components
 from sluicegate.grammar.parsing.rules import Code, SymbolCodes, Way, Ways, nullable
 
 _MOST_INLINED = 50
+_LOOKS = 4
+"""Times that all names are gone through, for groups of names that lead to each other, before they are searched."""
 _Users = dict[Code, dict[Code, None]]
 _Spelled = dict[Code, tuple[frozenset[Code], frozenset[Way]]]
 
@@ -45,7 +47,7 @@ def _united(ways: Ways, start: Code, empty: set[Code]) -> Ways:
     names = list(ways)
     beside = {name: _beside_nothing(rows, empty) for name, rows in ways.items()}
     stands_for: dict[Code, Code] = {}
-    for group in _groups(names, beside):
+    for group in [] if _is_acyclic(names, beside) else _groups(names, beside):
         stands_for.update(dict.fromkeys(group, start if start in group else group[0]))
     if len(stands_for) == len(set(stands_for.values())):  # most often
         return {name: [row for row in dict.fromkeys(rows) if row != (name,)] for name, rows in ways.items()}
@@ -56,6 +58,23 @@ def _united(ways: Ways, start: Code, empty: set[Code]) -> Ways:
             tick()
             mine[tuple([stands_for.get(each, each) for each in row])] = None
     return {name: [row for row in rows if row != (name,)] for name, rows in found.items()}
+
+
+def _is_acyclic(names: list[Code], edges: Mapping[Code, Iterable[Code]]) -> bool:
+    """Return True where no name leads to itself; a few looks find that where rules stand about from the top down."""
+    done: set[Code] = set()
+    left = names[::-1]
+    for _ in range(_LOOKS):
+        waiting = []
+        for name in left:
+            if done.issuperset(edges[name]):
+                done.add(name)
+            else:
+                waiting.append(name)
+        if not waiting:
+            return True
+        left = waiting
+    return False
 
 
 def _beside_nothing(rows: list[Way], empty: set[Code]) -> list[Code]:

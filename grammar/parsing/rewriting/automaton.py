@@ -9,7 +9,7 @@ import numpy as np
 from sluicegate.grammar.budget.meter import charge, tick
 from sluicegate.grammar.parsing.rewriting.joining import rules_of
 from sluicegate.grammar.parsing.rewriting.subsets import (
-    N_STEPS,
+    N_STATES,
     NO_ROOM,
     SKIP,
     TOO_MANY,
@@ -54,16 +54,18 @@ class NetworkPool:
         tick()
         edges = np.array(sketch.edges, np.int32).reshape(-1, 3)  # flat lists: tuples take twice as long to read
         copies = np.array(sketch.copies, np.int32).reshape(-1, 3)
+        before = int(self._counts[N_STATES])
         while True:
             number = add_network(
                 edges, copies, sketch.size, start, final, MOST_STATES, _MOST_STEPS, self._begins, self._first,
                 self._symbols, self._targets, self._finals, self._counts,
             )  # fmt: skip
-            charge(int(self._counts[N_STEPS]) / _STEPS_A_CHARGE)
+            _, states, _, steps = self._counts.tolist()
+            charge(steps / _STEPS_A_CHARGE)
             if number == TOO_MANY:
                 raise TooManyStates
             if number != NO_ROOM:
-                return Network(number, int(self._begins[number + 1] - self._begins[number]))
+                return Network(number, states - before)
             for name in ("_begins", "_first", "_symbols", "_targets", "_finals"):
                 table = getattr(self, name)
                 setattr(self, name, np.concatenate([table, np.empty_like(table)]))
