@@ -22,8 +22,8 @@ _BUDGET = Budget(max_states=4_000, max_seconds=0.5)
 _MOST_SYMBOLS = 50_000
 _NOTHING: Symbol = (False, "no text")
 _KEPT = SizedLru(8 << 20)
-_STATE_BYTES = 400
-"""Of a state, or of a range of characters, as far as the size of an automaton is concerned."""
+_PART_BYTES = 400
+"""Bytes of a state, or of a range of characters, at most."""
 
 
 @dataclass(slots=True, eq=False)
@@ -223,7 +223,7 @@ def _texts_of(tree: Node) -> CharDfa:
     known: CharDfa | None = _KEPT.get(key)
     if known is None:
         known = CharDfa(compile_tree(tree, WorkMeter(_BUDGET, "rule")))
-        _KEPT.put(key, known, _STATE_BYTES * known.state_count + _STATE_BYTES * len(known.table.starts))
+        _KEPT.put(key, known, _PART_BYTES * (known.state_count + len(known.table.starts) + _ranges_in(tree)))
     return known
 
 
@@ -235,6 +235,14 @@ def _key(node: Node) -> Hashable:
         return node.low, node.high, _key(node.item)
     assert isinstance(node, Seq | Alt)
     return isinstance(node, Seq), tuple([_key(item) for item in node.items])
+
+
+def _ranges_in(node: Node) -> int:
+    """Count the ranges of characters in a tree without references."""
+    if isinstance(node, Chars):
+        return len(node.ranges) + 1
+    items = node.items if isinstance(node, Seq | Alt) else [node.item] if isinstance(node, Repeat) else []
+    return 1 + sum([_ranges_in(item) for item in items])
 
 
 def _recursive(trees: Mapping[str, Node]) -> set[str]:
