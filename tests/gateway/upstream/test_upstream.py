@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 import pytest
 
 from sluicegate.gateway.testing import AppReply, TestApp
+from sluicegate.gateway.upstream.transport import refusals
 from tests.gateway.upstream.servers import (
     END,
     Act,
@@ -262,6 +264,47 @@ def test_a_refusal_becomes_the_right_status(act: Act, status: int, code: str) ->
         assert "sk-operator" not in answer.text
         if code == "overloaded":
             assert answer.headers["retry-after"] == "17"
+
+
+SENT, LATER = "Sun, 29 Nov 2026 10:00:00 GMT", "Sun, 29 Nov 2026 10:00:17 GMT"
+
+
+@pytest.mark.parametrize(
+    ("header", "sent", "seconds"),
+    [
+        ("17", "", 17.0),
+        (LATER, SENT, 17.0),
+        (SENT, LATER, 0.0),
+        ("Fri, 31 Dec 9999 23:59:59 -2359", "", 3600.0),
+        (LATER, "nonsense", 3600.0),
+        ("1e308", "", 3600.0),
+        ("-5", SENT, 0.0),
+        *(
+            (text, SENT, None)
+            for text in ("", "nan", "soon", "Fri, 99 Dec 2026 10:00:00 GMT", ",", "31 Dec 99999999999 1:1:1")
+        ),
+    ],
+)
+def test_when_to_come_back_may_be_a_date_by_the_clock_of_the_server(
+    header: str, sent: str, seconds: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A date was passed over, and the server asked again at once."""
+
+    class Earlier(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Earlier:
+            return cls(2026, 11, 1, tzinfo=UTC)
+
+    monkeypatch.setattr(refusals, "datetime", Earlier)
+    assert refusals.retry_after(header, sent) == seconds
+
+
+def test_a_server_that_names_a_date_is_left_alone_until_then() -> None:
+    server = ScriptedServer(answers(429, headers={"retry-after": "Fri, 31 Dec 9999 23:59:59 GMT"}), says("Hello"))
+    with running(server) as url, gateway(url, retries=2) as app:
+        reply = app.client.post("/v1/chat/completions", json={"model": "far", **ASKED_BY["/v1/chat/completions"]})
+        assert (reply.status_code, reply.headers["retry-after"]) == (503, "3600")
+    assert len(server.bodies) == 1
 
 
 def test_a_busy_server_is_tried_again() -> None:
