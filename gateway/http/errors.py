@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from sluicegate.gateway.http.disconnects import ClientDisconnected
 from sluicegate.gateway.http.foreign_paths import hint_at, nearly
-from sluicegate.plugins import Overloaded, RequestError, ServiceError, SluicegateError
+from sluicegate.plugins import Overloaded, RequestError, ServiceError, SluicegateError, place_of
 
 log = logging.getLogger("sluicegate.http")
 JSON = "application/json"
@@ -151,7 +151,7 @@ def add_error_handlers(app: FastAPI, forms: ErrorForms) -> None:
     async def malformed(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         first = error.errors()[0]
-        path = ".".join(str(part) for part in first["loc"] if part != "body")
+        path = place_of(tuple(first["loc"][1:]))  # the first part says whether of the body, the query or the path
         place = f"`{path}`" if path else "the body"
         refused = RequestError(f"{place}: {first['msg']}", param=path or None, code="invalid_parameter")
         return Response(form(request).body(refused), 400, media_type=JSON)

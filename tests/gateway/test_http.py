@@ -145,6 +145,14 @@ def test_a_field_with_a_wicked_name_cannot_write_headers(gateway: RunningGateway
     assert answer.headers["x-sluicegate-ignored"].startswith("a??set-cookie: x,?")
 
 
+def test_a_wrong_parameter_of_a_url_is_named_as_it_is_written(gateway: RunningGateway) -> None:
+    for path, name in (("/v1/batches?limit=zz", "limit"), ("/admin/rails/history?last=abc", "last")):
+        answer = httpx.get(gateway.url + path)
+        assert answer.status_code == 400, answer.text
+        assert error_of(answer)["param"] == name
+        assert error_of(answer)["message"].startswith(f"`{name}`: ")
+
+
 def test_a_stream_asks_proxies_to_keep_nothing_back(gateway: RunningGateway) -> None:
     """nginx buffers answers by default."""
     streamed, whole = (httpx.post(gateway.url + CHAT, json={**HELLO, "stream": stream}) for stream in (True, False))
