@@ -7,6 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from sluicegate.grammar.automata import CharDfa
+from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.limits import GrammarLimits
 from sluicegate.grammar.schema import numbers, strings
 from sluicegate.grammar.schema.assertions import array_of, exact, numbers_of, object_of, required, strings_of
@@ -47,6 +48,7 @@ _TYPED = ANNOTATIONS | {"type"}
 _Asked = tuple[Fact, bool, tuple[str, ...]]
 _SUBSETS = 5
 _DEPENDENT = 16
+_COMPARED_A_CHARGE = 20
 """Most alternatives of an object made for dependencies; beyond that, existential constraints express them."""
 
 
@@ -301,6 +303,7 @@ def _contradict(facts: Conjunction) -> bool:
     if not denied:
         return False
     said = [fact.node.target() for fact in facts if isinstance(fact, SchemaRef) and fact.positive]
+    charge(len(denied) * (1 + len(said)) / _COMPARED_A_CHARGE)
     return any(negated(fact) in facts for fact in denied) or any(
         isinstance(fact, SchemaRef) and any(map(fact.node.target().equals, said)) for fact in denied
     )

@@ -34,8 +34,8 @@ T = TypeVar("T")
 OUTSIDE = 8
 """Most alternatives of a complement that become readings of their own; beyond that, an existential constraint stands
 for them."""
-_OF_PAIR = 2
-"""Work charged for a pair of alternatives of objects or arrays that are put together."""
+_OF_PAIR, _OF_INTERSECTION = 2, 3
+"""Work charged for a pair of alternatives of objects or arrays that are put together, and for two sets of values."""
 _MOST_PAIRS = 2_000
 """Most pairs of alternatives in one schema that are tested for common values."""
 _ARRAYS = 32
@@ -85,6 +85,7 @@ class ValueSetAlgebra(ABC):
             return b
         if b is EVERYTHING:
             return a
+        charge(_OF_INTERSECTION)
         return ValueSet(
             a.null and b.null,
             a.booleans & b.booleans,

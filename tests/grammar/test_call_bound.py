@@ -13,6 +13,7 @@ import pytest
 
 from sluicegate.grammar import (
     GrammarError,
+    GrammarOptions,
     LazyMatcher,
     Vocabulary,
     compile_json_schema,
@@ -32,7 +33,9 @@ from sluicegate.grammar.lexemes.without_given import WithoutGiven, without_given
 from sluicegate.grammar.matching import grammar as matching
 from sluicegate.grammar.matching.call_limits import CallLimits
 from sluicegate.grammar.parsing import tokens
+from sluicegate.grammar.schema.semantics import Semantics
 from sluicegate.grammar.schema.strings import Strings
+from sluicegate.grammar.schema.value_set import only
 from sluicegate.grammar.token_ids import I32
 from sluicegate.grammar.vocabulary.trie import build_trie
 from sluicegate.grammar.vocabulary.trie_node import TrieNode
@@ -306,6 +309,15 @@ def test_reading_beside_given_texts_is_charged() -> None:
     assert isinstance(lexeme, WithoutGiven)
     assert lexeme.dead.start is not None
     assert spent(lambda: lexeme.run(lexeme.start, b"a")) >= 2
+
+
+def test_sets_of_values_that_are_put_together_are_charged() -> None:
+    semantics = Semantics(GrammarOptions().limits)
+    some, other = only(booleans=frozenset({True})), only(booleans=frozenset({False}))
+    with meter.allowed(meter.Allowance(1.0, WorkExhausted, charges=1_000)):
+        for _ in range(100):
+            semantics.intersect(some, other)
+        assert meter.left() <= 700
 
 
 def test_words_of_a_trie_are_charged() -> None:
