@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+from typing import cast
 
 import pytest
 
 from benchmarks import bounded, changed_grammars, random_grammars
 from benchmarks.grammar_samples import SAMPLES
-from sluicegate.grammar import GrammarError, LazyMatcher, compile_lark
+from sluicegate.grammar import GrammarError, LazyGrammar, compile_lark
 from tests.grammar.grammar_checks import byte_vocabulary
 
 VALUE = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"items": {"enum": [1, 2]}}}}
@@ -52,11 +53,18 @@ def test_tags_of_all_formats_are_drawn() -> None:
 
 @pytest.mark.parametrize(("error", "wrong"), [(KeyError("x"), "KeyError"), (GrammarError("too much"), "names no rule")])
 def test_what_no_call_may_end_with_is_found(error: Exception, wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_: LazyMatcher) -> list[int]:
-        raise error
+    class Failing:
+        def matcher(self) -> Failing:
+            return self
 
-    monkeypatch.setattr(LazyMatcher, "forced_tokens", fail)
-    found = bounded.worst(bounded.Drawn("lark", 'start: "a"'), byte_vocabulary(), encode, 0)
+        def fill_mask(self, _: object) -> bool:
+            return True
+
+        def forced_tokens(self) -> list[int]:
+            raise error
+
+    monkeypatch.setitem(bounded.COMPILERS, "lark", lambda *_: cast(LazyGrammar, Failing()))
+    found = bounded.worst(bounded.Drawn("lark", ""), byte_vocabulary(), encode, 0)
     assert found is not None
     assert (found.call, found.wrong[: len(wrong)]) == ("forced_tokens", wrong)
 
