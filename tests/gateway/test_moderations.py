@@ -59,7 +59,8 @@ def test_the_client_of_openai_reads_it(app: TestApp) -> None:
 )
 def test_what_no_rail_can_read_is_refused(app: TestApp, wrong: Any) -> None:
     answer = app.client.post("/v1/moderations", json=wrong)
-    assert (answer.status_code, answer.json()["error"]["param"].split(".")[0]) == (400, "input")
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] in ("input", "input[0].type")
 
 
 class Broken:
