@@ -57,7 +57,7 @@ def extensions() -> list[Any]:
     modules = [str(package_tree() / line) for line in LIST.read_text("utf-8").split()]
     found = mypycify([*LENIENT, *modules], opt_level="3", debug_level="0", group_name="sluicegate_grammar")
     for extension in found:
-        extension.extra_compile_args += FLAGS
+        extension.extra_compile_args = [*extension.extra_compile_args, *FLAGS]  # mypyc gives one list to all of them
     return found
 
 
