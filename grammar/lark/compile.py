@@ -115,7 +115,7 @@ def _read_lark(text: str, options: GrammarOptions, spell: Spelling, tokens: Toke
         rules += [Production(_perhaps(name), way) for way in (((True, name),), ())[name not in lexemes :]]
     if source.parameters:
         rules = expanded(rules, source.parameters, "start", source.too_much)
-    skipped = frozenset(ignored) & lexemes.keys()
+    skipped = frozenset([name for name in ignored if name in lexemes])
     for name in skipped.difference(_terminals_in(rules)):
         lexemes[name] = _in_a_row(lexemes[name])
     grammar = Grammar(rules, lexemes, skipped, "start", regions_of(source, options))
