@@ -148,6 +148,9 @@ def test_every_language_of_attacks_has_harmless_lines_of_its_own() -> None:
     assert len(attacks) == 27
     assert attacks == set(harmless)
     assert min(len(lines) for lines in harmless.values()) >= 5
+    everyday = {section.removeprefix("daily_"): lines for section, lines in sections("lines/daily").items()}
+    assert attacks < set(everyday)
+    assert min(len(everyday[language]) for language in attacks) >= 11
 
 
 def test_whole_texts_that_training_did_not_draw_are_told_apart() -> None:

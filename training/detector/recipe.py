@@ -75,16 +75,17 @@ GENERATED = {
     "document": 700,
 }
 GENERATED_WEIGHT = {"injection": 0.3, "document": 0.5, "harm": 0.05}
-LINES_EACH = {"harmless": 8, "attacks": 8, "short": 40, "abroad": 12, "afar": 12, "home": 12}
+LINES_EACH = {"harmless": 8, "attacks": 8, "short": 40, "abroad": 12, "afar": 12, "home": 12, "daily": 12}
 """How many texts are drawn of each line of the files of `phrases/lines`; short ones have many choices."""
 ATTACK_LINES = frozenset({"attacks", "abroad", "afar"})
 LINE_WEIGHT = {
-    "harmless": 0.3, "attacks": 0.1, "short": 0.3, "abroad": 0.05, "afar": 0.02, "home": 0.2,
+    "harmless": 0.3, "attacks": 0.1, "short": 0.3, "abroad": 0.05, "afar": 0.02, "home": 0.2, "daily": 0.2,
     "planted": 0.3, "tongue": 0.45, "worldwide": 0.45, "imagine": 0.45, "game": 0.45, "encode": 0.45,
     "translate": 0.45, "prompts": 0.45, "form": 0.45,
 }  # fmt: skip
 """By file, or by section where one has a weight of its own. Attacks in many languages count little, and the harmless
-twins in `home` more: else a language itself becomes a sign of an attack (0223)."""
+twins in `home` more: else a language itself becomes a sign of an attack (0223). So it did for short questions and
+wishes of every day, until those in `daily` were there (0231)."""
 REQUEST_WEIGHT = 0.6
 """Of our own requests in head `injection`."""
 TONGUE_WEIGHT = 1.5
@@ -113,12 +114,13 @@ RISK_WEIGHT = 0.05
 SET_WEIGHT = {
     "jailbreak_inthewild": 1.65,
     "injection_cse_en": 1.4,
-    "injection_cse_multilingual": 0.33,
+    "injection_cse_multilingual": 0.5,
     "benign_wildguard": 1.5,
 }
 """In head `injection`, of sets beside many more texts of ours and of other authors (0205). Many translated attacks are
 attacks only to their own system prompt; at the weight of the originals they teach the language, and what those of ours
-in `lines/abroad` find of them need not be learned there (0223)."""
+in `lines/abroad` find of them need not be learned there (0223); with texts of every day in their languages they may
+count more again (0231)."""
 FOREIGN_WEIGHT = 0.3
 PROSE_WEIGHT = 0.3
 READ_PROSE_WEIGHT = 0.9
