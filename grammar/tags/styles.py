@@ -42,6 +42,7 @@ _READ = frozenset(
     ]
 )
 _DEFINED = ("$defs", "definitions")
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _NOT_A_STRING = {"not": {"type": "string"}}
 _MOST_HOPS = 20
 
@@ -67,6 +68,7 @@ def styled(schema: Any, style: str, at: str, wanted: Wanted = Wanted()) -> Forma
         raise InvalidGrammar(f"unknown style {style!r}; the styles are {styles}", pointer=f"{at}/style")
     place = f"{at}/json_schema"
     schema = _root(schema, style, place)
+    _refuse_whole(schema, place)
     properties, more = _properties(schema, style, place)
     required = schema.get("required", [])
     arguments = _Arguments(known, wanted)
@@ -131,6 +133,30 @@ def _pointed(whole: dict[str, Any], reference: str, at: str) -> dict[str, Any]:
     if not reference.startswith("#/") or not isinstance(found, dict):
         raise InvalidGrammar(f"{reference!r} leads to no schema of an object in this document", pointer=f"{at}/$ref")
     return found
+
+
+def _refuse_whole(schema: dict[str, Any], at: str) -> None:
+    """Raise `UnsupportedGrammar` for a reference that is read from the root and leads to no definition: each property
+    becomes a schema of its own, so that it would lead elsewhere."""
+    waiting: list[tuple[Any, str]] = [(schema, at)]
+    while waiting:
+        found, place = waiting.pop()
+        for key, inner in found.items() if isinstance(found, dict) else enumerate(found):
+            inside = f"{place}/{_escaped(str(key))}"
+            if isinstance(inner, (dict, list)):
+                waiting.append((inner, inside))
+            elif key in _REFERENCES and isinstance(inner, str) and _is_of_whole(inner):
+                what = (
+                    f"{inner!r} is read from the whole schema, which a style takes apart; put what it leads to under "
+                    "`$defs`, or use style 'json'"
+                )
+                raise UnsupportedGrammar(what, pointer=inside)
+
+
+def _is_of_whole(reference: str) -> bool:
+    return reference == "#" or (
+        reference.startswith("#/") and not reference.startswith(tuple(f"#/{name}/" for name in _DEFINED))
+    )
 
 
 def _properties(schema: dict[str, Any], style: str, at: str) -> tuple[dict[str, Any], Any]:

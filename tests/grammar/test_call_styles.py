@@ -377,6 +377,27 @@ def test_optional_arguments_come_in_the_order_of_the_schema_and_of_each_kind() -
             "/format/json_schema/$ref",
         ),
         (
+            {
+                "type": "json_schema",
+                "json_schema": {"properties": {"a": {"type": "array", "items": {"$ref": "#"}}}},
+                "style": "glm_xml",
+            },
+            UnsupportedGrammar,
+            "/format/json_schema/properties/a/items/$ref",
+        ),
+        (
+            {
+                "type": "json_schema",
+                "json_schema": {
+                    "properties": {"a": {"$ref": "#/$defs/list"}},
+                    "$defs": {"list": {"properties": {"a": {"$ref": "#/properties/a"}}}},
+                },
+                "style": "glm_xml",
+            },
+            UnsupportedGrammar,
+            "put what it leads to under `$defs`",
+        ),
+        (
             {"type": "json_schema", "json_schema": {**PAIR, "required": ["c"]}, "style": "glm_xml"},
             UnsupportedGrammar,
             "'c' is required and not listed",
