@@ -241,7 +241,7 @@ def test_tools_that_run_elsewhere_are_refused_by_name_and_place(path: str, kind:
         assert gateway.model.jobs == []
     error = answer.json()["error"]
     assert (answer.status_code, error["code"]) == (400, "unsupported_tool")
-    assert f"'{kind}' (`tools.1`)" in error["message"]
+    assert f"'{kind}' (`tools[1]`)" in error["message"]
 
 
 def test_all_of_them_are_named_at_once() -> None:

@@ -68,7 +68,7 @@ def test_versions_are_applied_with_a_line_in_the_audit_log_and_can_be_gone_back_
     config = tmp_path / "gateway.toml"
     config.write_text(f'[audit]\npath = "{log}"\n')
     harmless = tmp_path / "harmless.jsonl"
-    harmless.write_text(json.dumps({"text": "", "label": "benign"}) + "\n")
+    harmless.write_text(json.dumps({"text": "Thanks.", "label": "benign"}) + "\n")
     given = ["safety", "tune", "--folder", str(folder), "--regressions", str(reports), "--config", str(config)]
     given.append(str(harmless))
     assert main(given) == 0

@@ -219,7 +219,7 @@ def test_every_field_that_openai_knows_is_heeded_refused_or_told(app: TestApp, p
         (CHAT, {"use_beam_search": True, "sluicegate": {"on_length": "close"}}, "sluicegate.on_length"),
         (CHAT, {"stream_options": {"include_usage": True}}, "stream_options"),
         (CHAT, {"guided_regex": "a", "structured_outputs": {"regex": "b"}}, "guided_regex"),
-        (CHAT, {"modalities": ["text", "audio"]}, "modalities.1"),
+        (CHAT, {"modalities": ["text", "audio"]}, "modalities[1]"),
         (CHAT, {"sluicegate": {"grammar": {"whitespace": " "}}}, "sluicegate.grammar"),
         (CHAT, {"guided_regex": "a", "sluicegate": {"grammar": {"whitespace": " "}}}, "sluicegate.grammar.whitespace"),
         (
