@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gzip
 import json
 import os
 import reprlib
 import sys
 import time
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +21,7 @@ from typing import Any
 
 import httpx
 
-from sluicegate.gateway.commands.arguments import cannot_read, count, count_or_none
+from sluicegate.gateway.commands.arguments import count, count_or_none, numbered_lines
 from sluicegate.gateway.commands.reasons import FAULTS, reason, words_of
 from sluicegate.gateway.commands.statistics import share
 from sluicegate.plugins import ConfigurationError
@@ -83,12 +81,7 @@ def rows_of(path: Path, limit: int = 0) -> Iterator[RedteamRow]:
     """Yield the rows of a file. Raises `ConfigurationError` that names the line. Rows with another label are left out;
     stderr says how many, and which is the first."""
     left_out: list[tuple[int, str]] = []
-    try:
-        with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
-            lines = [(number, line) for number, line in enumerate(file, 1) if line.strip()]
-    except (OSError, UnicodeDecodeError, EOFError, zlib.error) as error:
-        raise cannot_read(path, error) from error
-    for number, line in lines[: limit or None]:
+    for number, line in numbered_lines(path, limit):
         text, label, category = _fields(line, f"{path}, line {number}")
         if label in (*HARMLESS, *HARMFUL):
             yield RedteamRow(text, label in HARMFUL, category or path.name.removesuffix(".jsonl.gz"))

@@ -116,6 +116,8 @@ BAD_ROW = json.dumps(answers(GRAVE, "unsafe", 1, "north", 0)[0])
     [
         (_lines(BAD_ROW), (), "none of them harmless"),
         (_lines(BAD_ROW, "[]"), (), "line 2"),
+        (_lines(BAD_ROW, "", "[]"), (), "line 3"),
+        (_lines(BAD_ROW, "[" * 100_000), (), "line 2"),
         (_lines(BAD_ROW, '{"text": 3, "label": "safe"}'), (), "are strings"),
         (_lines(BAD_ROW, BAD_ROW.replace("unsafe", "safe")), ("--layers", "0"), "expected numbers from 1 to 3"),
         (_lines(BAD_ROW, BAD_ROW.replace("unsafe", "safe")), ("--layers", "two"), "expected numbers from 1 to 3"),
@@ -133,6 +135,17 @@ def test_a_mistake_is_one_line_that_names_it_and_writes_nothing(
     assert expected in complaint
     assert "Traceback" not in complaint
     assert not out.exists()
+
+
+def test_damaged_answers_are_refused_by_the_name_of_their_file(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "answers.jsonl.gz"
+    whole = gzip.compress(b"x" * 1000)
+    path.write_bytes(whole[:12] + b"\xff" * 8 + whole[20:])
+    status, _, complaint = typed(capsys, "probe", "train", model, path, "--out", tmp_path / "probe")
+    assert status != 0
+    assert f"cannot read {path}" in complaint
 
 
 def test_a_probe_of_another_model_is_refused(

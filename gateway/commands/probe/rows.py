@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sluicegate.gateway.commands.arguments import cannot_read
+from sluicegate.gateway.commands.arguments import numbered_lines
 from sluicegate.gateway.commands.redteam import HARMFUL, HARMLESS
 from sluicegate.plugins.errors import ConfigurationError
 
@@ -28,13 +27,8 @@ class LabelledAnswer:
 def answers_of(path: Path, limit: int = 0) -> Iterator[LabelledAnswer]:
     """Yield the labelled answers of a file. Raises `ConfigurationError` that names the line. Rows with another label
     are left out and counted on stderr."""
-    try:
-        with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
-            lines = [line for line in file if line.strip()]
-    except (OSError, UnicodeDecodeError, EOFError) as error:
-        raise cannot_read(path, error) from error
     skipped = 0
-    for number, line in enumerate(lines[: limit or None], 1):
+    for number, line in numbered_lines(path, limit):
         row = _row(path, number, line)
         if row is None:
             skipped += 1
@@ -49,7 +43,7 @@ def _row(path: Path, number: int, line: str) -> LabelledAnswer | None:
         tree = json.loads(line)
         text, label = tree["text"], str(tree["label"]).lower()
         prompt, source = tree.get("prompt") or "", tree.get("source") or path.name.split(".")[0]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ConfigurationError(f"{path}, line {number}: expected an object with `text` and `label`") from error
     if not isinstance(text, str) or not isinstance(prompt, str):
         raise ConfigurationError(f"{path}, line {number}: `text` and `prompt` are strings")
