@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from sluicegate.safety.built_in import BuiltIn, is_built_in, reads_borders
     from sluicegate.safety.judging.cascade import CascadeJudge
     from sluicegate.safety.judging.guard_reading import GuardAnswerJudge, GuardOutput
-    from sluicegate.safety.judging.session import JudgeRail, JudgeSession
+    from sluicegate.safety.judging.session import Joined, JudgeRail, JudgeSession
     from sluicegate.safety.judging.states import ProbeAnswerJudge
     from sluicegate.safety.judging.token_guard import QUESTION_PREFIX, TokenGuardJudge
     from sluicegate.safety.matching.automaton import Automaton, Match
@@ -41,6 +41,7 @@ __all__ = [
     "GuardAnswerJudge",
     "GuardOutput",
     "HoldbackWindow",
+    "Joined",
     "JsonLocation",
     "JsonPosition",
     "JsonWindow",
@@ -91,6 +92,7 @@ __getattr__ = lazily(
         "GuardOutput": "judging.guard_reading",
         "JudgeRail": "judging.session",
         "JudgeSession": "judging.session",
+        "Joined": "judging.session",
         "ProbeAnswerJudge": "judging.states",
         "QUESTION_PREFIX": "judging.token_guard",
         "TokenGuardJudge": "judging.token_guard",

@@ -18,7 +18,7 @@ from typing import Any
 
 from sluicegate.gateway.rails.stage_calls import Unfinished, at_once, within
 from sluicegate.plugins import AwaitedSession, Channel, Piece, Verdict
-from sluicegate.safety import JudgeSession, RailPolicy, Released, check_verdict, decoded_escape
+from sluicegate.safety import Joined, JudgeSession, RailPolicy, Released, check_verdict, decoded_escape
 
 LONG = 1024
 """Characters of a piece that goes on to the window, at most."""
@@ -37,8 +37,6 @@ class TextVerdict:
 
 
 Step = Piece | TextVerdict
-Joined = Sequence[tuple[int, int]]
-"""Characters and scores of each part of a text that was joined of several; empty = it is one."""
 
 
 @dataclass(slots=True)

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from sluicegate.gateway.rails.judged_text import (
     PART,
     ActiveJudge,
-    Joined,
     JudgedText,
     ReadableJson,
     Step,
@@ -41,7 +40,7 @@ from sluicegate.plugins import (
     offers,
     properties_of,
 )
-from sluicegate.safety import RAIL_FAILURES, JudgeRail, Released, WindowLimits
+from sluicegate.safety import RAIL_FAILURES, Joined, JudgeRail, Released, WindowLimits
 
 log = logging.getLogger("sluicegate.rails")
 Key = tuple[Channel, int]

@@ -247,16 +247,15 @@ class UpstreamServer:
         attempt.said = why
         log.warning("model %s: server %s answered %d: %s", name, self.label, status, why)
         self.answers = True
+        wait_s = retry_after(answer.header(b"retry-after"), answer.header(b"date"))
         if status in (429, 503):
             self.breaker.succeeded()
-            wait_s = retry_after(answer.header(b"retry-after"), answer.header(b"date"))
             error: SluicegateError = Overloaded(
                 f"the server behind model {name!r} is busy", retry_after_s=wait_s or 1.0
             )
             return TryFailed(error, "is busy", wait_s if wait_s is not None else BACKOFF_S)
         if status in AGAIN:
             self._failed()
-            wait_s = retry_after(answer.header(b"retry-after"), answer.header(b"date"))
             error = UpstreamFailed(f"the server behind model {name!r} failed with status {status}")
             return TryFailed(error, f"failed with status {status}", wait_s if wait_s is not None else BACKOFF_S)
         return self._turned_away(as_error(name, status, said) if status in OF_THE_REQUEST else None, status)
