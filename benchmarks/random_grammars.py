@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -120,6 +122,9 @@ _SHAPES: tuple[_Shape, ...] = (
     "{S}{d} ({a} {b} | {b} {a} | {a} {a} {b})* {c}",
     "{S}{d} x;x{d} y x | y;y{d} z y | z;z{d} {a} z | {b}",
     "{S}{d} x;x{d} y {a};y{d} x {b} | {c}",
+    "{S}{d} x{r} {c};x{d} {a}? {b}?",
+    "{S}{d} (x{r} {c}?){r};x{d} {a}{r} | {b}?",
+    "{S}{d} (({a}?){r} ({b}?){r}){r}",
     _many_words,
     _many_rules,
     _nested_counts,
@@ -132,7 +137,38 @@ def lark(pick: random.Random) -> str:
 
 
 def gbnf(pick: random.Random) -> str:
-    return (rules if pick.random() < 0.5 else dear)(pick, GBNF)
+    return with_macro(pick, (rules if pick.random() < 0.5 else dear)(pick, GBNF))
+
+
+def with_macro(pick: random.Random, grammar: str, chance: float = 0.35) -> str:
+    """Add a rule of what XGrammar reads beside GBNF to a grammar in GBNF, or leave the grammar alone."""
+    if pick.random() > chance or not re.search("(?m)^root ::=", grammar):
+        return grammar
+    a, b = pick.sample([each for each in GBNF.terminals if each != '""'], 2)
+    names = [name for name in ("v", "w", "z", "y", "x") if f"\n{name} ::=" in grammar]
+    inner = names[0] if names else a
+    most, pattern = pick.choice((0, 1, 3, 50)), json.dumps(pick.choice(PATTERNS))
+    words = ", ".join(json.dumps(f"w{n * n % 17} ") for n in range(pick.choice((1, 20, 300))))
+    written = pick.choice(
+        (
+            f"ext ::= Regex({pattern})",
+            f'ext ::= Regex({pattern}, flags="i") | "\\"" Regex(".+", json_string=true) "\\""',
+            f"ext ::= Substring({words})",
+            f'ext ::= TagDispatch(("<t>", ext_a), ("u:", ext_b))\next_a ::= {a}\next_b ::= {inner} | {b}',
+            f'ext ::= TagDispatch(("<t>", ext_a), excludes=("</a>", "bb"))\next_a ::= {a} {b}',
+            f'ext ::= TagDispatch(("<t>", ext_a), ("<u>", ext_a), loop_after_dispatch=false)\next_a ::= {a}',
+            "ext ::= TagDispatch(" + ", ".join(f'("<{n}>", ext_a)' for n in range(60)) + f")\next_a ::= {a}",
+            f"ext ::= Token({pick.randint(0, 255)}, {pick.randint(256, 99_999)}) {a} | Token(65)",
+            f"ext[max_tokens={most}] ::= {a}",
+            f"ext[max_tokens={most}] ::= Regex({pattern})",
+            f"ext[max_chars={pick.choice((1, 40, 300, 5_000))}] ::= {a} | {b}",
+            f"ext[max_chars={pick.choice((3, 300))}, max_tokens=20] ::= {a}",
+            f"ext[lazy] ::= {a} {b}",
+            f"ext ::= ext_a {b}\next_a ::= {a} (={b})",
+        )
+    )
+    place = pick.choice((f"root ::= ({inner} | ext)+", "root ::= ext root | ext", "root ::= body ext{0,20} | ext body"))
+    return re.sub("(?m)^root ::=", "body ::=", grammar, count=1).replace(" root", " body") + f"\n{place}\n{written}"
 
 
 def with_extension(pick: random.Random, grammar: str, chance: float = 0.25) -> str:
@@ -140,12 +176,18 @@ def with_extension(pick: random.Random, grammar: str, chance: float = 0.25) -> s
     if pick.random() > chance:
         return grammar
     a, b = pick.sample([each for each in LARK.terminals if each != "/.*/"], 2)
+    token = pick.randint(256, 90_000)
     written = pick.choice(
         (
             f"ext[lazy]: EXT_A\nEXT_A: {a} {b}",
             f"ext[stop=EXT_B]: EXT_A\nEXT_A: {a}\nEXT_B: {b}",
             f"ext[suffix=EXT_B]: EXT_A\nEXT_A: {a}\nEXT_B: {b}",
             f"ext[max_tokens={pick.choice((1, 3, 50))}]: EXT_A\nEXT_A: {a}",
+            f"ext[max_tokens={pick.choice((2, 20))}]: EXT_A | EXT_B\nEXT_A: {a}\nEXT_B: {b}",
+            f'ext[lazy, max_tokens=9]: EXT_A "!"\nEXT_A: {a}',
+            f"ext: <[{pick.randint(97, 122)}]> EXT_A | <[{token}-{token + 4_000}]>\nEXT_A: {a}",
+            f"ext: (EXT_A? EXT_B?)~0..5\nEXT_A: {a}\nEXT_B: {b}",
+            f"ext: EXT_C\nEXT_C: EXT_A & ~EXT_B\nEXT_A: {a}\nEXT_B: {b}",
             f"ext: EXT_A\nEXT_A: {a} & ~({b})",
             'ext: %regex {"substring_words": "' + " ".join(f"w{n * n % 17}" for n in range(200)) + '"}',
             'ext: %json {"type": "object", "additionalProperties": {"type": ["string", "integer"]}}',
@@ -195,10 +237,16 @@ class Tags:
             lambda: {"type": "grammar", "grammar": self._gbnf(pick)},
             lambda: {"type": "regex", "pattern": pick.choice(PATTERNS)},
             lambda: {"type": "json_string", "content": {"type": "regex", "pattern": pick.choice(PATTERNS)}},
-            lambda: {"type": "any_text", **({"max_chars": 300} if pick.random() < 0.3 else {})},
+            lambda: {"type": "any_text", **self._bounded_text(pick)},
             lambda: {"type": "const_string", "value": pick.choice(("<think>", "a", "{", '"', "\n"))},
         )
         return pick.choice(ways)()
+
+    def _bounded_text(self, pick: random.Random) -> dict[str, Any]:
+        found: dict[str, Any] = pick.choice(
+            ({}, {}, {"max_chars": 300}, {"max_tokens": pick.choice((0, 3, 50, 4_000))})
+        )
+        return found | ({"excludes": pick.choice((["<|end|>", "aa"], ["\n"]))} if pick.random() < 0.25 else {})
 
     def _options(self, pick: random.Random) -> dict[str, Any]:
         found: dict[str, Any] = {"any_order": True} if pick.random() < 0.5 else {}
@@ -209,12 +257,15 @@ class Tags:
     def _styled(self, pick: random.Random) -> Callable[[], dict[str, Any]]:
         def draw() -> dict[str, Any]:
             names = [f"p{n}" for n in range(pick.choice((1, 3, 12, 40)))]
-            schema = {
+            schema: dict[str, Any] = {
                 "type": "object",
                 "properties": {name: self._schema(pick) if at < 4 else {} for at, name in enumerate(names)},
                 "required": pick.sample(names, pick.randint(0, len(names))),
             }
-            return {"type": "json_schema", "json_schema": schema, "style": pick.choice(_STYLES)}
+            if pick.random() < 0.5:  # names that are not listed
+                schema["additionalProperties"] = pick.choice((True, False, {"type": "integer"}, self._schema(pick)))
+            style = {"type": "json_schema", "json_schema": schema, "style": pick.choice(_STYLES)}
+            return style | (self._options(pick) if pick.random() < 0.6 else {})
 
         return draw
 
@@ -224,11 +275,19 @@ class Tags:
 
         def tags(most: int = 4) -> list[dict[str, Any]]:
             begins = ["<a>", "<a", "aa", "<f=x>", "<|call|>"][: pick.randint(1, most)]
-            return [{"type": "tag", "begin": begin, "content": inner(), "end": pick.choice(_ENDS)} for begin in begins]
+            return [{"type": "tag", "begin": begin, "content": inner(), "end": ends()} for begin in begins]
+
+        def maybe_empty() -> dict[str, Any]:
+            text = {"type": "any_text", **self._bounded_text(pick)}
+            optional = {"type": "optional", "content": inner()}
+            return pick.choice((optional, text, {"type": "sequence", "elements": [optional, text]}))
+
+        def ends() -> Any:
+            return pick.sample(_ENDS, 2) if pick.random() < 0.15 else pick.choice(_ENDS)
 
         counts = {
             name: value
-            for name, value in (("at_least_one", True), ("stop_after_first", True), ("max_count", 3))
+            for name, value in (("at_least_one", True), ("stop_after_first", True), ("max_count", 3), ("min_count", 1))
             if pick.random() < 0.2
         }
         ways: tuple[Callable[[], dict[str, Any]], ...] = (
@@ -244,6 +303,7 @@ class Tags:
             lambda: {"type": "optional", "content": inner()},
             lambda: {"type": pick.choice(("plus", "star")), "content": inner()},
             lambda: {"type": "repeat", "min": pick.choice((0, 2)), "max": pick.choice((2, 64, -1)), "content": inner()},
+            lambda: {"type": "repeat", "min": 0, "max": pick.choice((3, 64)), "content": maybe_empty()},
             lambda: {"type": "dispatch", "rules": [["<a>", inner()], ["bb", inner()]], "loop": pick.random() < 0.7},
             lambda: tags()[0],
         )
