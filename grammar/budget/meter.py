@@ -141,6 +141,23 @@ def within(seconds: float) -> Iterator[None]:
         current.reset(token)
 
 
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Leave the work within this context, without an error, once it has used so much CPU time of the thread.
+
+    Keeps the pause of the allowance around it, which is asked afterwards whether its own time is over.
+    """
+    outer = current.get()
+    token = current.set(Allowance(seconds, WorkExhausted, outer.pause if outer is not None else None))
+    try:
+        yield
+    except WorkExhausted:
+        pass
+    finally:
+        current.reset(token)
+    look()
+
+
 def look() -> None:
     """Raise if the time for the work at hand is used up. For loops."""
     allowance = current.get()

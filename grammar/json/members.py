@@ -40,7 +40,7 @@ def member_terms(spec: Object, name: str | None, matched: Sequence[str | StringS
     """Return the terms of the value of `name`; None = an unlisted name. `matched`: the patterns it matches, and the
     sets of `spec.every` it is in."""
     facts: list[Fact] = []
-    for part in spec.parts:
+    for part in spec.parts_about(name):
         found = name is not None and name in part.by_name
         if name is not None and found:
             facts.extend(part.by_name[name])

@@ -33,7 +33,7 @@ from sluicegate.grammar.schema.strings import Strings
 from sluicegate.grammar.schema.value_set import ValueSet
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar
 
-_OF_PLAN, _OF_QUESTION, _OF_CHECK, _OF_TAKEN = 100, 60, 4, 30
+_OF_PLAN, _OF_QUESTION, _OF_CHECK, _OF_TAKEN = 60, 25, 4, 30
 """Work charged for a plan, for deciding whether a value exists, for a fact that is checked, and for a value that is
 taken out of others."""
 _NEW_VALUES = 500

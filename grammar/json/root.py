@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sluicegate.grammar.budget.meter import look
+from sluicegate.grammar.budget.meter import at_most, look
 from sluicegate.grammar.json.values import Values
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.lexemes.scalars import shared_automata, string_lexemes
 from sluicegate.grammar.lexemes.words import WordList
 from sluicegate.grammar.options import GrammarOptions
+from sluicegate.grammar.reading.readings import EndOfText
 from sluicegate.grammar.schema.closed import closed
 from sluicegate.grammar.schema.containers import Conjunction, SchemaRef
-from sluicegate.grammar.schema.document import SchemaDocument
+from sluicegate.grammar.schema.document import SchemaDocument, Subschema
 from sluicegate.grammar.schema.lint import SchemaLint
 from sluicegate.plugins.errors import GrammarError, Unsatisfiable
+
+_PLANNED_S = 0.5
+"""CPU time for plans that are made when a schema is compiled although no text may reach them."""
 
 
 def satisfiable_values(
@@ -34,7 +38,22 @@ def satisfiable_values(
         raise Unsatisfiable("no value satisfies this schema" + (f": {why}" if why else ""), pointer=pointer)
     for node in lint.large:
         _spell(values, (SchemaRef(node),))
+    _plan(values, lint.conditional)
     return values, root, tuple(lint.notes)
+
+
+def _plan(values: Values, nodes: Iterable[Subschema]) -> None:
+    """Plan the values of `nodes`, as far as `_PLANNED_S` suffice: the rest is planned when a text reaches it."""
+    with at_most(_PLANNED_S):
+        for node in nodes:
+            _plan_one(values, (SchemaRef(node),))
+
+
+def _plan_one(values: Values, terms: Conjunction) -> None:
+    try:
+        values.value(terms, EndOfText())
+    except GrammarError:
+        look()  # raised again if a text reaches this value, which none may
 
 
 def _spell(values: Values, terms: Conjunction) -> None:

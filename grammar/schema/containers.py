@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -117,11 +117,32 @@ class Object(_Hashed):
     """Facts that are checked when the value ends."""
     __hash__ = _Hashed.__hash__
 
+    @cached_property
+    def _listing(self) -> dict[str, list[int]]:
+        """Return, by name, the places in `parts` of those that list it."""
+        found: dict[str, list[int]] = {}
+        for at, part in enumerate(self.parts):
+            for name, _ in part.named:
+                found.setdefault(name, []).append(at)
+        return found
+
+    @cached_property
+    def _general(self) -> list[int]:
+        """Return the places in `parts` of those that say something of names that they do not list."""
+        return [at for at, part in enumerate(self.parts) if part.patterns or part.rest is not None]
+
+    def parts_about(self, name: str | None) -> Sequence[Members]:
+        """Return those of `parts` that may say something of `name` (None: a name that none of them lists)."""
+        if len(self.parts) <= _FEW:
+            return self.parts
+        listing = [] if name is None else self._listing.get(name, [])
+        return [self.parts[at] for at in sorted({*listing, *self._general})]
+
     def meet(self, other: Object) -> Object | None:
         """Intersect; None where nothing can satisfy both."""
         high = self.high if other.high is None else other.high if self.high is None else min(self.high, other.high)
         met = Object(
-            self.parts + tuple(p for p in other.parts if p not in self.parts),
+            tuple(dict.fromkeys(self.parts + other.parts)),
             tuple(dict.fromkeys(self.required + other.required)),
             self.absent | other.absent,
             max(self.low, other.low),

@@ -46,7 +46,7 @@ class Subschema:
     `scope`: resources with dynamic anchors on the way here, outermost first; `$dynamicRef` depends on it.
     """
 
-    __slots__ = ("base", "document", "draft", "pointer", "scope", "value")
+    __slots__ = ("_target", "base", "document", "draft", "pointer", "scope", "value")
 
     def __init__(
         self, document: SchemaDocument, value: Json, base: str, pointer: str, draft: int, scope: tuple[str, ...]
@@ -57,9 +57,15 @@ class Subschema:
         self.pointer = pointer
         self.draft = draft
         self.scope = scope
+        self._target: Subschema | None = None
 
     def target(self) -> Subschema:
         """Follow a schema that is nothing but a `$ref`, at most four references far."""
+        if self._target is None:
+            self._target = self._followed()
+        return self._target
+
+    def _followed(self) -> Subschema:
         node = self
         for _ in range(_HOPS):
             if not isinstance(node.value, dict) or "$ref" not in node.value or not node.value.keys() <= _REFERRING:

@@ -29,7 +29,10 @@ _LARGE = 100
 """States of an automaton over characters that take some 10 ms to convert."""
 _MANY = 1_000
 """Values of an `enum` whose list takes a millisecond."""
+_CONDITIONS = 8
+"""Conditions whose alternatives take some milliseconds to put together."""
 _LONGEST_KEYWORD = max(map(len, _ENFORCED)) + 2
+_DEPENDENCIES = ("dependentRequired", "dependentSchemas", "dependencies")
 _MOST_UNKNOWN = 64
 """Most unknown names of a schema that are compared with keywords: one comparison takes tenths of a millisecond."""
 _TYPES = ("null", "boolean", "object", "array", "number", "string", "integer")
@@ -107,6 +110,8 @@ class SchemaLint:
         self.notes: list[str] = []
         self.large: dict[Subschema, None] = {}
         """Schemas of strings whose automata are so large that no mask must wait for them."""
+        self.conditional: dict[Subschema, None] = {}
+        """Schemas with so many conditions that no mask must wait for the alternatives that they make."""
         self._unknown: set[str] = set()
         self._named_draft = isinstance(document.schema, dict) and "$schema" in document.schema
         self._pending = [(document.root, 0)]
@@ -127,6 +132,8 @@ class SchemaLint:
                     f"a schema must be an object, true or false, not {_shown(node.value)}", pointer=node.pointer
                 )
             self._check(node, depth)
+            if _conditions(node.value) >= _CONDITIONS:
+                self.conditional[node] = None
         refuse_circular(seen.values())
 
     def _check(self, node: Subschema, depth: int) -> None:
@@ -227,6 +234,15 @@ def _read_pattern(text: str, limits: GrammarLimits, pointer: str) -> tuple[CharD
         return strings.pattern(text, limits.string_states)
     except GrammarError as error:
         raise type(error)(f"pattern {_shown(text)}: {error.reason}", pointer=pointer) from error
+
+
+def _conditions(value: Json) -> int:
+    """Return how many conditions meet in the schema `value`, those of its `allOf` included."""
+    if not isinstance(value, dict):
+        return 0
+    found = sum(len(value[key]) for key in _DEPENDENCIES if isinstance(value.get(key), dict))
+    found += ("if" in value) + ("not" in value)
+    return found + sum(map(_conditions, value["allOf"])) if isinstance(value.get("allOf"), list) else found
 
 
 def _check_constant(node: Subschema, key: str, value: Json) -> None:

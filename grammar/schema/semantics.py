@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 
@@ -48,8 +48,11 @@ _TYPED = ANNOTATIONS | {"type"}
 _Asked = tuple[Fact, bool, tuple[str, ...]]
 _SUBSETS = 5
 _DEPENDENT = 16
-_COMPARED_A_CHARGE = 20
 """Most alternatives of an object made for dependencies; beyond that, existential constraints express them."""
+_RUN = 8
+"""Parts without alternatives that are put together one by one."""
+_OF_FACT, _COMPARED_A_CHARGE = 1, 10
+"""Work charged for a fact that others may deny, and facts it is compared with per unit charged."""
 
 
 class Circular(Exception):
@@ -72,17 +75,23 @@ class Semantics(OneOf):
             return self.of(facts[0])
         known = self._met.get(facts)
         if known is None:
-            if _contradict(facts):
-                self._met[facts] = NOTHING
+            known = self._met[facts] = self._conjoined(facts)
+        return known
+
+    def _conjoined(self, facts: Conjunction) -> ValueSet:
+        """Return the values that satisfy all of `facts`, taken one by one until no value is left."""
+        known, done = EVERYTHING, 0
+        for size in range(len(facts) - 1, 1, -1):  # alternatives add facts to what was met before
+            before = self._met.get(facts[:size])
+            if before is not None:
+                known, done = before, size
+                break
+        if known is NOTHING or _contradict(facts, done):
+            return NOTHING
+        for fact in facts[done:]:
+            known = self.narrow(known, self.of(fact), fact)
+            if known == NOTHING:
                 return NOTHING
-            known, done = EVERYTHING, 0
-            for size in range(len(facts) - 1, 1, -1):  # alternatives add facts to what was met before
-                if facts[:size] in self._met:
-                    known, done = self._met[facts[:size]], size
-                    break
-            for fact in facts[done:]:
-                known = self.narrow(known, self.of(fact), fact)
-            self._met[facts] = known
         return known
 
     def of(self, fact: Fact, thorough: bool = False, given: tuple[str, ...] = ()) -> ValueSet:
@@ -151,7 +160,7 @@ class Semantics(OneOf):
             return self.of(SchemaRef(node.document.resolve(node, "$ref")), thorough)
         thorough = thorough or "unevaluatedProperties" in schema or "unevaluatedItems" in schema
         value_set = self._own(node)
-        for part in self._applicators(node, thorough, given):
+        for part in self._grouped(self._applicators(node, thorough, given), SchemaRef(node)):
             value_set = self.narrow(value_set, part, SchemaRef(node))
         for part, condition in self._dependent(node, thorough):
             if condition is None or len(value_set.objects) * len(part.objects) <= _DEPENDENT:
@@ -228,6 +237,22 @@ class Semantics(OneOf):
     def pattern(self, text: str, pointer: str) -> CharDfa:
         return compile_pattern(text, self.limits, pointer)
 
+    def _grouped(self, parts: Iterable[ValueSet], origin: Fact) -> Iterator[ValueSet]:
+        """Yield `parts`, those of many that make no alternatives put together by twos: one by one, each would copy all
+        before it."""
+        run: list[ValueSet] = []
+        for part in parts:
+            if _is_single(part):
+                run.append(part)
+            else:
+                yield from run
+                run = []
+                yield part
+        while len(run) > _RUN:
+            pairs = zip(run[::2], run[1::2], strict=False)
+            run = [self.narrow(a, b, origin) for a, b in pairs] + run[len(run) & ~1 :]
+        yield from run
+
     # --- schemas inside schemas, for the same value ----------------------------------------------------------------
 
     def _applicators(self, node: Subschema, thorough: bool, given: tuple[str, ...]) -> Iterable[ValueSet]:
@@ -296,24 +321,46 @@ class Semantics(OneOf):
                 yield replace(EVERYTHING, objects=(Object(absent=frozenset({name})), *met)), condition
 
 
-def _contradict(facts: Conjunction) -> bool:
-    """Return whether one fact denies another, also through a reference or for a copy. Of arrays and nested objects only
-    a check of the whole value would find that out, too late."""
-    denied = [fact for fact in facts if not fact.positive]
-    if not denied:
-        return False
-    said = [fact.node.target() for fact in facts if isinstance(fact, SchemaRef) and fact.positive]
-    charge(len(denied) * (1 + len(said)) / _COMPARED_A_CHARGE)
-    return any(negated(fact) in facts for fact in denied) or any(
-        isinstance(fact, SchemaRef) and any(map(fact.node.target().equals, said)) for fact in denied
+def _is_single(value_set: ValueSet) -> bool:
+    """Return whether there is one kind of each type, and no automaton of strings."""
+    texts = value_set.strings
+    return (
+        len(value_set.objects) <= 1
+        and len(value_set.arrays) <= 1
+        and len(value_set.numbers) <= 1
+        and len(texts) <= 1
+        and all(text.dfa is None for text in texts)
     )
+
+
+def _contradict(facts: Conjunction, done: int) -> bool:
+    """Return whether one fact denies another, also through a reference or for a copy; of the first `done` none does. Of
+    arrays and nested objects only a check of the whole value would find that out, too late."""
+    sides: tuple[list[Fact], list[Fact]] = ([], [])
+    for fact in facts:
+        sides[fact.positive].append(fact)
+    if not sides[False]:
+        return False
+    targets = [[fact.node.target() for fact in side if isinstance(fact, SchemaRef)] for side in sides]
+    return any(_is_denied(fact, sides[not fact.positive], targets[not fact.positive]) for fact in facts[done:])
+
+
+def _is_denied(fact: Fact, others: list[Fact], targets: list[Subschema]) -> bool:
+    """Return whether one of `others`, which lead to `targets`, says the opposite of `fact`."""
+    charge(_OF_FACT + len(others) / _COMPARED_A_CHARGE)
+    if negated(fact) in others:
+        return True
+    if not isinstance(fact, SchemaRef):
+        return False
+    own = fact.node.target()
+    return any(own.value == other.value and own.equals(other) for other in targets)
 
 
 def member(spec: Object, name: str) -> Conjunction:
     """Return the conjunction that the value of property `name` must satisfy; patterns, which only narrow it, are
     ignored."""
     facts: list[Fact] = []
-    for part in spec.parts:
+    for part in spec.parts_about(name):
         if name in part.by_name:
             facts.extend(part.by_name[name])
         elif not part.patterns and part.rest is not None:

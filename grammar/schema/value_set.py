@@ -34,7 +34,7 @@ T = TypeVar("T")
 OUTSIDE = 8
 """Most alternatives of a complement that become readings of their own; beyond that, an existential constraint stands
 for them."""
-_OF_PAIR, _OF_INTERSECTION = 2, 3
+_OF_PAIR, _OF_INTERSECTION = 8, 10
 """Work charged for a pair of alternatives of objects or arrays that are put together, and for two sets of values."""
 _MOST_PAIRS = 2_000
 """Most pairs of alternatives in one schema that are tested for common values."""
@@ -120,6 +120,7 @@ class ValueSetAlgebra(ABC):
         self._pairs += len(a) * len(b)
         if self._pairs > _MOST_PAIRS or self._looking:
             return None
+        charge(_OF_PAIR * len(a) * len(b))
         self._looking = True
         try:
             met = dict.fromkeys(found for x in a for y in b if (found := x.meet(y)) is not None)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from sluicegate.grammar.budget.meter import look
+from sluicegate.grammar.budget.meter import charge, look
 from sluicegate.grammar.json.blocked_strings import unblocked
 from sluicegate.grammar.json.existentials import Claims, TooMany, claims_of, names_of, skipped
 from sluicegate.grammar.json.members import member_terms
@@ -32,6 +32,9 @@ _DEMANDS = 64
 """Maximum existential constraints tracked for one object; with more, checks of the whole object replace all."""
 _CLAIMED = 500
 """Maximum ways to meet constraints that are computed for one schema; beyond, checks replace them."""
+
+_OF_NAME, _PARTS_A_CHARGE = 2, 5
+"""Work charged for a listed name, and schemas that it is looked up in per unit charged."""
 
 _Classes = list[tuple[StringSet, tuple[str | StringSet, ...]]]
 """Classes of names, each with the patterns and the sets of `every` that its names match."""
@@ -145,6 +148,7 @@ class ObjectPlanner:
         plans, required = self.plans, frozenset(spec.required)
         matchers = {text: plans.semantics.pattern(text, "/patternProperties") for text in patterns}
         found: dict[str, Conjunction] = {}
+        charge(len(listed) * (_OF_NAME + len(spec.parts) / _PARTS_A_CHARGE + len(patterns) + len(spec.every)))
         for name in ordered_names(listed, required, plans.options.property_order):
             matched = [text for text in patterns if _matches(matchers[text], name)]
             terms = member_terms(spec, name, [*matched, *(e for e, _ in spec.every if strings.contains(e, name))])

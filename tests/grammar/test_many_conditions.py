@@ -1,0 +1,108 @@
+"""Schemas of many conditions and parts: what they have in common is put together once, when they are compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sluicegate.grammar import GrammarOptions, compile_json_schema
+from sluicegate.grammar.budget import meter
+from sluicegate.grammar.json import root
+from sluicegate.grammar.schema.containers import Object
+from sluicegate.grammar.schema.document import Subschema
+from sluicegate.grammar.schema.semantics import Semantics
+from tests.grammar.grammar_checks import byte_vocabulary, check_schema
+
+COUNT = 12
+
+
+def kinds(count: int = COUNT) -> dict[str, Any]:
+    """Make a list of objects each of whose kinds has members of its own, as real schemas of settings do."""
+    conditions = [
+        {
+            "if": {"properties": {"type": {"enum": [f"T{at}"]}}},
+            "then": {"properties": {f"p{at}": {"type": "string"}}, "required": ["type", f"p{at}"]},
+        }
+        for at in range(count)
+    ]
+    item = {"type": "object", "properties": {"type": {"type": "string"}}, "allOf": conditions}
+    return {"type": "array", "items": item}
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> list[tuple[Any, ...]]:
+    """Note the arguments of each call of `owner.name`."""
+    noted: list[tuple[Any, ...]] = []
+    call = getattr(owner, name)
+
+    def noting(*given: Any) -> Any:
+        noted.append(given)
+        return call(*given)
+
+    monkeypatch.setattr(owner, name, noting)
+    return noted
+
+
+def test_many_conditions_are_put_together_when_the_schema_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    met = counted(monkeypatch, Semantics, "intersect")
+    matcher = compile_json_schema({"type": "object", "properties": {"all": kinds()}}, byte_vocabulary()).matcher()
+    when_compiled = len(met)
+    for byte in b'{"all":[':
+        matcher.accept(byte)
+    matcher.shortest_completion()
+    assert when_compiled > 20 * COUNT
+    assert len(met) - when_compiled < COUNT
+
+
+def test_what_is_planned_beforehand_is_left_where_it_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(root, "_PLANNED_S", 0.0)
+    monkeypatch.setattr(meter, "_TICKS", 1.0)
+    check_schema(kinds(2), [[{"type": "T0", "p0": ""}], [{"type": "x"}]], [[{"type": "T0"}]])
+    beforehand = counted(monkeypatch, Semantics, "of_conjunction")
+    compile_json_schema({"type": "object", "properties": {"all": kinds()}}, byte_vocabulary())
+    assert len(beforehand) < COUNT
+
+
+def test_kinds_of_items_are_told_apart() -> None:
+    valid = [[{"type": "T3", "p3": "x"}], [{"type": "other"}], [{"type": "T0", "p0": ""}, {"type": "T1", "p1": ""}]]
+    check_schema(kinds(), valid, [[{"type": "T3"}], [{"type": "T3", "p2": "x"}], [{"type": "T3", "p3": 1}]])
+
+
+def test_nothing_is_met_with_a_value_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`type` of two kinds at once is no text, whatever the others say."""
+    met = counted(monkeypatch, Semantics, "intersect")
+    compile_json_schema(kinds(), byte_vocabulary())
+    assert len(met) < 10 * COUNT * COUNT
+
+
+def test_facts_that_were_met_before_are_not_compared_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = counted(monkeypatch, Subschema, "equals")
+    followed = counted(monkeypatch, Subschema, "_followed")
+    compile_json_schema(kinds(), byte_vocabulary())
+    assert len({id(node) for (node,) in followed}) == len(followed)
+    assert len(compared) < COUNT * COUNT
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+def test_parts_of_an_object_are_put_together_in_linear_work(monkeypatch: pytest.MonkeyPatch, order: Any) -> None:
+    met = counted(monkeypatch, Object, "meet")
+    looked = counted(monkeypatch, Object, "parts_about")
+
+    def work(count: int) -> float:
+        met.clear()
+        looked.clear()
+        parts = [{"properties": {f"p{at}": {"type": "string"}}, "required": [f"p{at}"]} for at in range(count)]
+        schema = {"type": "object", "allOf": parts}
+        compile_json_schema(schema, byte_vocabulary(), options=GrammarOptions(property_order=order))
+        copied = sum(len(one.parts) + len(other.parts) for one, other in met)
+        return copied + sum(len(spec.parts_about(name)) for spec, name in list(looked))
+
+    assert 256 < work(512) < 3 * work(256) < 256 * 256
+
+
+def test_a_part_that_speaks_of_all_names_is_asked_for_each() -> None:
+    parts: list[Any] = [{"properties": {f"p{at}": {"type": "string"}}} for at in range(20)]
+    parts.insert(7, {"patternProperties": {"5$": {"maxLength": 1}}})
+    parts.insert(3, {"properties": {"p1": {"minLength": 2}}, "additionalProperties": {"type": ["string", "null"]}})
+    valid = [{"p1": "ab", "p5": "a"}, {"p6": "abc", "x": None}, {"p15": ""}]
+    check_schema({"type": "object", "allOf": parts}, valid, [{"p1": "a"}, {"p5": "ab"}, {"x": 1}, {"p3": None}])
