@@ -14,7 +14,7 @@ from typing import NoReturn
 from sluicegate.grammar.automata.byte_level.json_strings import Spelling
 from sluicegate.grammar.automata.charsets import EVERY, Ranges, negate, single, union
 from sluicegate.grammar.automata.patterns.reader import Cursor
-from sluicegate.grammar.automata.patterns.syntax import Alt, Chars, Node, Repeat, Seq, sequence
+from sluicegate.grammar.automata.patterns.syntax import Alt, Chars, Node, Repeat, Seq, is_higher, sequence
 from sluicegate.grammar.lark.extensions.tokens import TokenTerminals
 from sluicegate.grammar.lark.gbnf_macros import MACROS, REFUSED, RuleOptions, limited, macro, options
 from sluicegate.grammar.lark.regular import RuleRef, Rules
@@ -31,6 +31,9 @@ _TOKEN = re.compile(r"<\[[^\]\n]*\]>|<[^<>\s\"]+>")
 _SIMPLE = {"n": 10, "r": 13, "t": 9, "b": 8, "f": 12, "v": 11, "a": 7, "0": 0, "e": 27}
 _HEX = {"x": 2, "u": 4, "U": 8}
 _DEEPEST = 100
+_HIGHEST = 300
+"""Nodes below each other in the tree of a rule. Groups with an alternative and a repetition each take three; so only
+what repeats a repetition can be higher."""
 
 
 def is_gbnf(text: str) -> bool:
@@ -47,28 +50,28 @@ def read(text: str, spell: Spelling, tokens: TokenTerminals) -> tuple[list[Produ
     for ref in reader.refs:
         if ref.name not in trees:
             reader.invalid(f"rule {ref.name!r} is used but not defined", at=ref.position)
-    try:
-        read = Rules(trees, spell, reader.lexemes)
-        for name, asked in reader.options.items():
-            texts = read.texts_of(name)
-            if texts is None:
-                reader.unsupported(
-                    "options of a rule that refers to a recursive one, a token or a macro beside others; give them to "
-                    "the texts in it",
-                    asked.at,
-                )
-            trees[name] = limited(texts, asked)
-        return Rules(trees, spell, reader.lexemes).read(ROOT)
-    except RecursionError as error:
-        raise GrammarLimit(
-            "the rules of the grammar refer to one another too deeply; shorten the chain of rules"
-        ) from error
+    if reader.options:
+        _limit(reader, trees, Rules(trees, spell, reader.lexemes, reader.options))
+    return Rules(trees, spell, reader.lexemes).read(ROOT)
+
+
+def _limit(reader: _GbnfReader, trees: dict[str, Node], read: Rules) -> None:
+    """Put what rules read under their options in the place of their trees."""
+    for name, asked in reader.options.items():
+        texts = read.texts_of(name)
+        if texts is None:
+            reader.unsupported(
+                "options of a rule that refers to a recursive one, to one that has options, to a token or to a macro "
+                "beside others; give them to the texts in it",
+                asked.at,
+            )
+        trees[name] = limited(texts, asked)
 
 
 class _GbnfReader(Cursor):
     """Recursive descent over GBNF; errors say line and column."""
 
-    __slots__ = ("lexemes", "options", "refs", "tokens")
+    __slots__ = ("lexemes", "options", "refs", "repeats_again", "tokens")
 
     def __init__(self, text: str, tokens: TokenTerminals) -> None:
         super().__init__(text)
@@ -77,6 +80,8 @@ class _GbnfReader(Cursor):
         self.options: dict[str, RuleOptions] = {}
         self.lexemes: dict[str, DfaLexeme | None] = {}
         """Of tokens, as they are written; None: they end a text."""
+        self.repeats_again = False
+        """Whether some repetition repeats another one."""
 
     def placed(self, reason: str, at: int | None) -> str:
         position = self.position if at is None else at
@@ -108,6 +113,14 @@ class _GbnfReader(Cursor):
             if name in trees:
                 self.invalid(f"rule {name!r} is defined twice", at=at)
             trees[name] = self.alternatives(0)
+            if self.repeats_again and is_higher(trees[name], _HIGHEST):
+                raise GrammarLimit(
+                    self.placed(
+                        f"groups and repetitions of repetitions nest more than {_HIGHEST} deep in rule {name!r}; give "
+                        "inner ones rules of their own",
+                        at,
+                    )
+                )
             self.lookahead()
         return trees
 
@@ -211,6 +224,7 @@ class _GbnfReader(Cursor):
         return RuleRef(written, at)
 
     def repeated(self, item: Node) -> Node:
+        again = False
         while self.more():
             self.blank_in_line()
             if self.take("*"):
@@ -223,6 +237,8 @@ class _GbnfReader(Cursor):
                 item = Repeat(item, *self.counts())
             else:
                 break
+            self.repeats_again |= again
+            again = True
         return item
 
     def blank_in_line(self) -> None:

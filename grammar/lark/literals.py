@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -72,10 +72,17 @@ def _read(text: str) -> str:
     return str(found)
 
 
-def composed(part: GrammarPart, named: Callable[[str], Pattern]) -> Pattern:
+def names_in(part: GrammarPart) -> list[str]:
+    """Return the names in the body of a terminal, in their order."""
+    if part.kind == "name":
+        return [part.text]
+    return [name for item in part.items if item.items or item.kind == "name" for name in names_in(item)]
+
+
+def composed(part: GrammarPart, named: Mapping[str, Pattern]) -> Pattern:
     """Return the pattern of the body of a terminal; `named`: those of others."""
     if part.kind == "name":
-        return named(part.text)
+        return named[part.text]
     if not part.items or part.kind == "range":
         if part.kind in ("either", "row"):
             raise Unread

@@ -8,13 +8,13 @@ Raises `Unread` for everything else, including mistakes, which the loader then r
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, NoReturn
 
 from lark.lexer import Pattern, TerminalDef
 
 from sluicegate.grammar.budget.meter import tick
-from sluicegate.grammar.lark.literals import GrammarPart, Unread, common, composed, literal, name_of
+from sluicegate.grammar.lark.literals import GrammarPart, Unread, common, composed, literal, name_of, names_in
 from sluicegate.grammar.parsing.rules import Production, Symbol
 from sluicegate.plugins.errors import GrammarLimit
 
@@ -290,18 +290,32 @@ class _Loader:
     # --- terminals ----------------------------------------------------------------------------------------------------
 
     def _pattern(self, name: str) -> Pattern:
-        known = self._patterns.get(name)
-        if known is None:
-            body = self._statements.terminals.get(name)
-            if body is None or name in self._open:
-                raise Unread
-            self._open.add(name)
-            known = self._patterns[name] = self._composed(name, body) if isinstance(body, GrammarPart) else body
-        return known
+        """Return the pattern of a terminal; those that it refers to are made first, one after the other: a chain of
+        them may be as long as a grammar."""
+        if name not in self._patterns:
+            pending = [(name, self._named_by(name))]
+            while pending:
+                at, others = pending[-1]
+                other = next((each for each in others if each not in self._patterns), None)
+                if other is not None:
+                    pending.append((other, self._named_by(other)))
+                    continue
+                body = self._statements.terminals[at]
+                self._patterns[at] = self._composed(at, body) if isinstance(body, GrammarPart) else body
+                pending.pop()
+        return self._patterns[name]
+
+    def _named_by(self, name: str) -> Iterator[str]:
+        """Return the names of the terminals that `name`, which is not made yet, refers to."""
+        body = self._statements.terminals.get(name)
+        if body is None or name in self._open:
+            raise Unread
+        self._open.add(name)
+        return iter(names_in(body) if isinstance(body, GrammarPart) else ())
 
     def _composed(self, name: str, body: GrammarPart) -> Pattern:
         try:
-            return composed(body, self._pattern)
+            return composed(body, self._patterns)
         except GrammarLimit as error:
             self._too_long(name, error.reason)
 

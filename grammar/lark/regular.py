@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from sluicegate.grammar.automata import CharDfa
@@ -18,6 +18,9 @@ from sluicegate.plugins.errors import GrammarLimit
 
 _MOST_CHARS = 2_000
 """Characters of one automaton, repetitions written out; what is longer stays a rule."""
+_DEEPEST = 100
+"""Nodes below each other in a rule that is put in the place of its name, those of rules that it refers to among them;
+what is deeper stays a rule. Trees are walked recursively."""
 _BUDGET = Budget(max_states=4_000, max_seconds=0.5)
 _MOST_SYMBOLS = 50_000
 _NOTHING: Symbol = (False, "no text")
@@ -44,14 +47,26 @@ class Texts(Node):
 
 class Rules:
     """`trees`: what each rule stands for; every `RuleRef` in them names another, or one of `given`: terminals that are
-    no characters, without a lexeme where they end a text. Used once."""
+    no characters, without a lexeme where they end a text. `limited`: rules whose texts are not those of their trees.
+    Used once."""
 
-    def __init__(self, trees: Mapping[str, Node], spell: Spelling, given: Mapping[str, DfaLexeme | None]) -> None:
+    def __init__(
+        self,
+        trees: Mapping[str, Node],
+        spell: Spelling,
+        given: Mapping[str, DfaLexeme | None],
+        limited: Collection[str] = (),
+    ) -> None:
         self._trees = trees
         self._spell = spell
         self._given = given
-        apart = _recursive({**trees, **{name: RuleRef(name, 0) for name in given}})
-        self._sizes: dict[str, int] = dict.fromkeys(apart, _MOST_CHARS + 1)
+        ordered, apart = _in_order({**trees, **{name: RuleRef(name, 0) for name in given}})
+        self._sizes: dict[str, int] = dict.fromkeys([*apart, *limited], _MOST_CHARS + 1)
+        self._heights: dict[str, int] = {}
+        for name in ordered:
+            size, height = self._measured(trees[name])
+            self._heights[name] = height + 1
+            self._sizes.setdefault(name, size if height < _DEEPEST else _MOST_CHARS + 1)
         self._rules: list[Production] = []
         self._lexemes: dict[str, DfaLexeme] = {}
         self._named: dict[bytes, tuple[Symbol, ...]] = {}
@@ -76,7 +91,7 @@ class Rules:
         tree = self._trees[name]
         if isinstance(tree, Texts):
             return tree.texts
-        if not self._is_regular(RuleRef(name, 0)):
+        if not self._is_regular(tree):
             return None
         return CharDfa(compile_tree(self._inlined(tree), WorkMeter(_BUDGET, "rule")))
 
@@ -92,25 +107,25 @@ class Rules:
 
     # --- sizes ---
 
-    def _size(self, node: Node) -> int:
-        """Count the characters written out, at most `_MOST_CHARS` + 1, which recursive rules get."""
+    def _measured(self, node: Node) -> tuple[int, int]:
+        """Count the characters written out, at most `_MOST_CHARS` + 1, which recursive rules get; and the nodes below
+        each other."""
         if isinstance(node, RuleRef):
-            known = self._sizes.get(node.name)
-            if known is None:
-                known = self._sizes[node.name] = self._size(self._trees[node.name])
-            return known
+            return self._sizes[node.name], self._heights.get(node.name, 0)
         if isinstance(node, Repeat):
-            size = self._size(node.item) * max(node.low, node.high or 1, 1)
-        elif isinstance(node, Seq | Alt):
-            size = sum(self._size(item) for item in node.items) + 1
-        elif isinstance(node, Texts):
-            size = _MOST_CHARS + 1
-        else:
-            size = 1
-        return min(size, _MOST_CHARS + 1)
+            size, height = self._measured(node.item)
+            return min(size * max(node.low, node.high or 1, 1), _MOST_CHARS + 1), height + 1
+        if isinstance(node, Seq | Alt):
+            size, height = 1, 0
+            for item in node.items:
+                size_of_item, height_of_item = self._measured(item)
+                size += size_of_item
+                height = max(height, height_of_item)
+            return min(size, _MOST_CHARS + 1), height + 1
+        return (_MOST_CHARS + 1 if isinstance(node, Texts) else 1), 1
 
     def _is_regular(self, node: Node) -> bool:
-        return self._size(node) <= _MOST_CHARS
+        return self._measured(node)[0] <= _MOST_CHARS
 
     # --- rules ---
 
@@ -133,7 +148,10 @@ class Rules:
         if isinstance(node, Texts):
             return self._of_texts(node.texts, node.max_tokens)
         if isinstance(node, Seq):
-            return tuple(symbol for part in self._joined(node.items) for symbol in self._emit(part))
+            symbols: list[Symbol] = []
+            for part in self._joined(node.items):
+                symbols += self._emit(part)
+            return tuple(symbols)
         if isinstance(node, Alt):
             return self._alternatives(node)
         assert isinstance(node, Repeat)
@@ -154,7 +172,9 @@ class Rules:
         regular = [item for item in node.items if self._is_regular(item)]
         ways = [item for item in node.items if not self._is_regular(item)]
         together = [Alt(regular)] if ways and len(regular) > 1 else regular
-        expansions = [self._emit(way) for way in [*ways, *together]]
+        expansions: list[tuple[Symbol, ...]] = []
+        for way in [*ways, *together]:
+            expansions.append(self._emit(way))  # a comprehension would nest one call deeper
         name = self._fresh()
         for expansion in expansions:
             self._rule(name, expansion)
@@ -245,22 +265,25 @@ def _ranges_in(node: Node) -> int:
     return 1 + sum([_ranges_in(item) for item in items])
 
 
-def _recursive(trees: Mapping[str, Node]) -> set[str]:
-    """Return the rules that reach a recursive rule: those left when rules that name no other are removed repeatedly."""
+def _in_order(trees: Mapping[str, Node]) -> tuple[list[str], set[str]]:
+    """Return the rules that reach no recursive rule, each behind those that it names; and the others: those left when
+    rules that name no other are removed repeatedly."""
     left = {name: set(_names(tree)) for name, tree in trees.items()}
     named_by: dict[str, list[str]] = {name: [] for name in trees}
     for name, others in left.items():
         for other in others:
             named_by[other].append(name)
     pending = [name for name, others in left.items() if not others]
+    ordered: list[str] = []
     while pending:
         done = pending.pop()
+        ordered.append(done)
         del left[done]
         for name in named_by[done]:
             left[name].discard(done)
             if not left[name]:
                 pending.append(name)
-    return set(left)
+    return ordered, set(left)
 
 
 def _names(node: Node) -> Iterator[str]:

@@ -24,6 +24,8 @@ from sluicegate.plugins.errors import GrammarError, GrammarLimit, InvalidGrammar
 
 _NOTHING_MORE = CharDfa.from_literal("")
 _MOST_TIMES = 1_000
+_DEEPEST = 60
+"""Groups inside groups, and terminals that refer to others, together: each is compiled within the one around it."""
 _MARKS = {"?": (0, 1), "*": (0, None), "+": (1, None)}
 _BUDGET = Budget(max_states=20_000, max_seconds=2.0)
 
@@ -36,6 +38,7 @@ class TerminalSets:
         self._bodies = {each.name: each for each in source.definitions if each.is_terminal}
         self._known: dict[str, CharDfa] = {}
         self._open: set[str] = set()
+        self.depth = 0
 
     def composed(self, terminal: Composed) -> CharDfa:
         """Return the texts of a terminal that `Source` left to us."""
@@ -107,9 +110,15 @@ class _TerminalReader:
 
     def alternatives(self) -> CharDfa:
         look()
+        self._sets.depth += 1
+        if self._sets.depth > _DEEPEST:
+            where = self._pieces[self._next].at if self.more() else self._at
+            reason = f"groups and the terminals that they refer to are nested more than {_DEEPEST} deep; nest them less"
+            self._refuse(GrammarLimit, reason, where)
         found = self._both()
         while self._take("|"):
             found = found.union(self._both())
+        self._sets.depth -= 1
         return found
 
     def _both(self) -> CharDfa:
@@ -159,12 +168,17 @@ class _TerminalReader:
         return low, int(high[:9]) if high.isdecimal() else self.unexpected()
 
     def _item(self) -> CharDfa:
+        negated = False
+        while self._take("~"):
+            negated = not negated
+        found = self._plain_item()
+        return found.complement() if negated else found
+
+    def _plain_item(self) -> CharDfa:
         if not self.more():
             self.unexpected()
         piece = self._pieces[self._next]
         self._next += 1
-        if piece.text == "~":
-            return self._item().complement()
         if piece.text in ("(", "["):
             inner = self.alternatives()
             if not self._take(")" if piece.text == "(" else "]"):

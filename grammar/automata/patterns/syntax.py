@@ -92,3 +92,17 @@ def has_anchor(node: Node, kinds: tuple[type[Node], ...] = (StartAnchor, EndAnch
     if isinstance(node, (Repeat, Lookaround)):
         return has_anchor(node.item, kinds)
     return False
+
+
+def is_higher(tree: Node, most: int) -> bool:
+    """Return whether more than `most` nodes stand below each other, level by level: it may be too high to recurse."""
+    level = [tree]
+    for _ in range(most):
+        level = [item for node in level for item in _below(node)]
+        if not level:
+            return False
+    return True
+
+
+def _below(node: Node) -> list[Node]:
+    return node.items if isinstance(node, Seq | Alt) else [node.item] if isinstance(node, Repeat | Lookaround) else []

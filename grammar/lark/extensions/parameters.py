@@ -17,6 +17,8 @@ from sluicegate.grammar.parsing.rules import Production, Symbol
 
 MOST_RULES = 20_000
 """Rules for numbers, of all parametric rules together."""
+_DEEPEST = 100
+"""Conditions inside conditions."""
 _ALL = (1 << 64) - 1
 _COMPARED: dict[str, Callable[[int, int], bool]] = {
     "eq": operator.eq,
@@ -70,6 +72,7 @@ class ParameterText:
     def __init__(self, text: str, at: int) -> None:
         self.text = text
         self.at = at
+        self._depth = 0
 
     def value(self) -> tuple[Value, bool]:
         """Return the function of an expression, and whether it is a number."""
@@ -117,9 +120,13 @@ class ParameterText:
         if read is None:
             names = ", ".join(["true", *self._conditions, "bit_count_eq and the like"])
             raise Misread(f"unknown condition {word!r}; known are {names}", at)
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise Misread(f"conditions are nested more than {_DEEPEST} deep; nest them less", at)
         self._takes("(")
         found = read(self, word)
         self._takes(")")
+        self._depth -= 1
         return found
 
     def _of_bit(self, word: str) -> Condition:
