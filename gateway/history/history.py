@@ -22,7 +22,6 @@ from sluicegate.gateway.history.store import FILE, HistoryBounds, HistoryStore
 from sluicegate.gateway.review.stores.base import Sealer
 from sluicegate.gateway.settings import TelemetrySettings
 from sluicegate.gateway.telemetry import FinishedRequest
-from sluicegate.gateway.telemetry.finished_request import fits_beside
 from sluicegate.gateway.telemetry.metrics import Objectives
 from sluicegate.plugins import Overloaded, ServiceError, Trouble
 
@@ -32,7 +31,7 @@ Line = tuple[RequestLine, list[Verdict], Any]
 log = logging.getLogger("sluicegate.history")
 EVERY_S = 0.5
 MOST_PENDING = 5000
-"""Most requests that wait to be written, of `WAITING_BYTES`; beyond that the oldest are dropped, or what is large."""
+"""Most requests that wait to be written; beyond that the oldest are dropped."""
 MOST_COUNTS = 10_000
 """Most rail counts that wait in memory until they are read."""
 IN_MEMORY = 10_000
@@ -74,9 +73,6 @@ class History:
 
     def take(self, done: FinishedRequest) -> None:
         if self._taking:
-            if not fits_beside(done, self._pending):
-                self.lost += 1
-                return
             self.lost += len(self._pending) == MOST_PENDING
             self._pending.append(done)
 

@@ -6,11 +6,12 @@ periodic, for most patterns after a few steps.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from sluicegate.grammar.automata.chardfa import CharDfa
 from sluicegate.grammar.budget.meter import charge, tick
-from sluicegate.grammar.budget.remembered import remembered
 
 _REMEMBERED = 10_000
 _EDGES_A_CHARGE = 100
@@ -96,6 +97,6 @@ class LengthSets:
         return int.from_bytes(np.packbits(found, bitorder="little").tobytes(), "little")
 
 
-@remembered(500)
+@lru_cache(maxsize=500)
 def lengths_of(dfa: CharDfa) -> LengthSets:
     return LengthSets(dfa)

@@ -83,7 +83,7 @@ def closing_quote(begun: bytes, data: bytes) -> int:
 
 def decoded(data: bytes, as_json: bool) -> tuple[str, bytes]:
     """Return the whole characters of `data`, and the bytes of the last one if it is not whole."""
-    if as_json and b"\\" in data:
+    if as_json and 0x5C in data:
         return _unescaped(data)
     cut = _whole(data)
     return data[:cut].decode(errors="replace"), data[cut:]

@@ -101,7 +101,7 @@ class Screen:
         """Return tokens that hold a blocked string, read outside strings, and read inside one behind its end."""
         outside, later = [], []
         for token, word in enumerate(self.vocabulary.words):
-            if b'"' not in word:
+            if 0x22 not in word:
                 continue
             if self.reader.after(self.reader.start, word).found:
                 outside.append(token)

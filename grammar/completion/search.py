@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
-from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -30,8 +29,6 @@ from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _OF_TRY, _OF_PIECE, _OF_WAYS = 10, 7, 10
 """Work charged for a step of the search, for each piece of it, and for its continuations."""
-_SPARED = 0.25
-"""Share of the work allowed for a call that completions leave: a unit of theirs takes longer than one of masks."""
 _READ_A_CHARGE = 8
 """Bytes of a piece read per unit charged."""
 _PIECES = re.compile(rb'[^"\\{}\[\],:]+|.', re.DOTALL)
@@ -63,8 +60,6 @@ def shortest_completion(
     checkpoint = tape.checkpoint() if tape is not None else None
     try:
         with costs.lock:
-            if left() < inf:
-                charge(left() * _SPARED)
             costs.left, costs.reserve = _MOST_VALUES, left() / 2
             text = _Search(states, state, tape, costs, watch).run()
     except RecursionError:
@@ -183,14 +178,12 @@ class _Search:
 
     def _outright(self, state: ParserState, checkpoint: Checkpoint, text: bytes) -> Iterator[tuple[ParserState, bytes]]:
         """Yield states with the text that closes the open object or array and those around it."""
-        written = WrittenText(self.before + text, checkpoint.open)
+        written = WrittenText(self.before + text, checkpoint[1].bracket)
         for reading in state.readings:
             for below in _where_it_may_end(reading):
                 if not isinstance(below, Between) or not isinstance(below.done, PartDone):
                     continue
                 rest = self.costs.outright.rest(below.done, written)
-                if rest.too_long:
-                    self.refused = _MOST_REFUSED
                 alone = self.states.intern((reading,))
                 if rest.sure and rest.whole and self.watch is None:
                     if not _is_asked_at_end(reading) or self._may_end(alone, checkpoint, text, rest.text[:1]):
@@ -211,7 +204,7 @@ _WHOLE = ParserState((AT_END,))
 
 def _go_back(tape: Tape, checkpoint: Checkpoint, text: bytes, first: Checkpoint) -> None:
     """Restore the tape to an earlier node of the search, whose bytes may have been overwritten."""
-    del tape.text[first.size :]
+    del tape.text[first[0] :]
     tape.text += text
     tape.restore(checkpoint)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,8 @@ from sluicegate.grammar.automata.byte_level.distances import distances_of
 from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.token_ids import I32
 
-QUOTE = 0x22
-BACKSLASH = 0x5C
+QUOTE: Final = 0x22
+BACKSLASH: Final = 0x5C
 _NAMED = 100
 """Automata with more states share classifications by their whole language only: computing a digest of each residual
 language would take longer than it saves."""
@@ -173,7 +173,8 @@ class DfaLexeme(Lexeme):
         return found
 
     def next(self, state: int, byte: int) -> int | None:
-        after = self.row(state)[byte]
+        row = self._rows[state] or self.row(state)
+        after = row[byte]
         return None if after < 0 else after
 
     def outcome(self, state: int) -> int | None:
@@ -184,10 +185,12 @@ class DfaLexeme(Lexeme):
 
     def run(self, state: int, text: bytes) -> int | None:
         accepts = self._accepts or self._find_accepts()
+        general, rows = self.general, self._rows
         for byte in text:
-            if self.general and accepts[state]:
+            if general and accepts[state]:
                 return None
-            state = self.row(state)[byte]
+            row = rows[state] or self.row(state)
+            state = row[byte]
             if state < 0:
                 return None
         return state if (self._grows or self._find_grows())[state] else None

@@ -57,7 +57,7 @@ class Literals(WordList[Window]):
 
     def __init__(self, words: list[tuple[bytes, int]]) -> None:
         super().__init__(words)
-        self.start = Window(0, len(words), 0)
+        self.start = _new(Window, (0, len(words), 0, b""))
         self._is_ascii: bool | None = None
         self.openings: dict[Any, Any] = {}
         """Results for tries of punctuation; kept here, since long lists should not outlive their grammar."""
@@ -94,7 +94,7 @@ class Literals(WordList[Window]):
         for k, end, size in self._characters(low, high, at):
             spellings = _escapes_at(self.words[k], at)[1]
             if begun in spellings:
-                return Window(k, end, at + size)
+                return _new(Window, (k, end, at + size, b""))
             found = found or any(spelling.startswith(begun) for spelling in spellings)
         return Window(low, high, at, begun) if found else None
 

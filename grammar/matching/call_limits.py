@@ -4,32 +4,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from sluicegate.grammar.reading.reading import Reading
 from sluicegate.plugins.errors import GrammarLimit, GrammarTooCostly
-from sluicegate.plugins.frozen import frozen_when_checked
 
 _NAMED = 3
+_ADVICE = (
+    "make it less ambiguous: end words where the next begins, and repeat by `+` or from the left instead of by "
+    "recursion from the right"
+)
 
 
-@frozen_when_checked
-@dataclass(frozen=True, slots=True)
 class CallLimits:
     """`cpu_s`: CPU time of the calling thread for one call. `wait`: for another thread that works on the same grammar;
     else that counts as too much. `pause`: called every millisecond or so of work, by the thread that works. `charges`:
     of following rules, see `meter.charge`; `step`: of each small step, see `meter.tick`. `advice`: what to do where it
-    is too much."""
+    is too much. Immutable."""
 
-    cpu_s: float = 2.0
-    wait: bool = True
-    pause: Callable[[], None] | None = None
-    charges: float = math.inf
-    step: float = 0.0
-    advice: str = (
-        "make it less ambiguous: end words where the next begins, and repeat by `+` or from the left instead of by "
-        "recursion from the right"
-    )
+    __slots__ = ("advice", "charges", "cpu_s", "pause", "step", "wait")
+
+    def __init__(
+        self,
+        cpu_s: float = 2.0,
+        wait: bool = True,
+        pause: Callable[[], None] | None = None,
+        charges: float = math.inf,
+        step: float = 0.0,
+        advice: str = _ADVICE,
+    ) -> None:
+        self.cpu_s = cpu_s
+        self.wait = wait
+        self.pause = pause
+        self.charges = charges
+        self.step = step
+        self.advice = advice
 
 
 def too_costly(bounds: CallLimits, readings: Iterable[Reading], subject: str) -> GrammarTooCostly:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import Token
 from copy import copy
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -19,14 +20,15 @@ from sluicegate.grammar.matching.state import GuardedTokens, Mask, ParserState, 
 from sluicegate.grammar.reading.guards import DistinctKey
 from sluicegate.grammar.reading.reading import Reading
 from sluicegate.grammar.reading.readings import InLexeme
-from sluicegate.grammar.reading.tape import Checkpoint, Tape
+from sluicegate.grammar.reading.tape import Standing, Tape
 from sluicegate.grammar.token_ids import I32
 from sluicegate.grammar.vocabulary import kernels
+from sluicegate.grammar.vocabulary.string_tokens import IN_STRING, OUTSIDE
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins import Mask as Row
 from sluicegate.plugins.errors import GrammarLimit, GrammarTooCostly, TokenRejected
 
-_FEW = 8
+_FEW: Final = 8
 """Most readings that are followed without checking the clock."""
 _NAMES_BACK = 100
 """Tokens by which an error looks back for the text being read."""
@@ -51,10 +53,25 @@ class LazyMatcher:
     Masks have `ceil(vocabulary.size / 32)` words; longer rows are filled up with zeros.
     """
 
-    __slots__ = ("_at", "_bounds", "_finished", "_grammar", "_past", "_states", "_tape", "_watch", "worked_s")
+    __slots__ = (
+        "_at",
+        "_bounds",
+        "_finished",
+        "_grammar",
+        "_inert",
+        "_lock",
+        "_past",
+        "_plain",
+        "_states",
+        "_tape",
+        "_watch",
+        "_words",
+        "worked_s",
+    )
 
     def __init__(self, grammar: SharedByMatchers, states: ParserStates, first: ParserState) -> None:
         self._grammar = grammar
+        self._lock = grammar.lock
         self._bounds = grammar.usual
         self.worked_s = 0.0
         """CPU time of all calls that computed something new."""
@@ -62,7 +79,11 @@ class LazyMatcher:
         self._at = first
         self._finished = False
         self._tape = grammar.new_tape() if grammar.needs_text else None
-        self._past: list[tuple[ParserState, Checkpoint | None, bool, int, Any]] = []
+        vocabulary = states.vocabulary
+        self._words, self._inert, self._plain = vocabulary.words, vocabulary.inert, vocabulary.plain
+        self._past: list[tuple[ParserState, int, Standing | None, bool, int, Any]] = []
+        """Before each token: the state, the tape's size and standing, whether it was finished; the token; the watch's
+        spot."""
         self._watch = None
         if grammar.screens is not None and self._tape is not None:
             self._watch = Watch(grammar.screens, self._tape)
@@ -78,29 +99,46 @@ class LazyMatcher:
         """Call `act(*arguments)` with the lock held: answers about a schema are tentative while its parts are being
         asked, and another thread would take them for final. Raises `GrammarTooCostly`, and what was worked out until
         then is kept; `GrammarLimit` where readings nest too deeply."""
-        bounds, lock = self._bounds, self._grammar.lock
-        if not lock.acquire(blocking=bounds.wait):
-            raise too_costly(
-                bounds, (), self._grammar.subject
-            )  # what is read is not asked for: that asks the grammar too
-        # The error is made when it is raised: one for all would gather the frames of every call that raised it.
-        allowance = Allowance(bounds.cpu_s, WorkExhausted, bounds.pause, bounds.charges, bounds.step, brief=True)
-        token = current.set(allowance)
+        allowance, outer = self._begin()
         try:
             return act(*arguments)
-        except WorkExhausted:
-            current.set(None)  # what is read may have to be asked for
-            raise too_costly(bounds, self._reading(), self._grammar.subject) from None
-        except RecursionError:
-            current.set(None)
-            raise too_deep(self._reading(), self._grammar.subject) from None
-        except GrammarLimit as error:
-            current.set(None)
-            raise placed(error, self._reading(), self._grammar.subject) from None
+        except (WorkExhausted, RecursionError, GrammarLimit) as error:
+            raise self._explained(error) from None
         finally:
-            current.reset(token)
-            lock.release()
-            self.worked_s += allowance.spent_s()
+            self._end(allowance, outer)
+
+    def _accept_within(self, token_id: int) -> ParserState | None:
+        """Do `_within(self._states.accept, ...)`, which one token in seven needs, without a call by name."""
+        allowance, outer = self._begin()
+        try:
+            return self._states.accept(self._at, token_id, self._tape)
+        except (WorkExhausted, RecursionError, GrammarLimit) as error:
+            raise self._explained(error) from None
+        finally:
+            self._end(allowance, outer)
+
+    def _begin(self) -> tuple[Allowance, Token[Allowance | None]]:
+        bounds = self._bounds
+        if not self._lock.acquire(bounds.wait):
+            # what is read is not asked for: that asks the grammar too
+            raise too_costly(bounds, (), self._grammar.subject)
+        # The error is made when it is raised: one for all would gather the frames of every call that raised it.
+        allowance = Allowance(bounds.cpu_s, WorkExhausted, bounds.pause, bounds.charges, bounds.step, brief=True)
+        return allowance, current.set(allowance)
+
+    def _end(self, allowance: Allowance, outer: Token[Allowance | None]) -> None:
+        current.reset(outer)
+        self._lock.release()
+        self.worked_s += allowance.spent_s()
+
+    def _explained(self, error: Exception) -> Exception:
+        """Return what to raise for an error inside a call."""
+        current.set(None)  # what is read may have to be asked for
+        if isinstance(error, WorkExhausted):
+            return too_costly(self._bounds, self._reading(), self._grammar.subject)
+        if isinstance(error, GrammarLimit):
+            return placed(error, self._reading(), self._grammar.subject)
+        return too_deep(self._reading(), self._grammar.subject)
 
     def _reading(self) -> tuple[Reading, ...]:
         """Return what is read now, or what was read last of what has a name."""
@@ -118,7 +156,7 @@ class LazyMatcher:
 
         After the end only end-of-sequence tokens are allowed. Raises `ValueError` for a row that is too short.
         """
-        vocabulary = self._grammar.vocabulary
+        vocabulary = self._states.vocabulary
         size = vocabulary.row_words
         if row.shape[0] != size:
             if row.ndim != 1 or row.shape[0] < size:
@@ -173,7 +211,7 @@ class LazyMatcher:
         assert tape is not None
         if len(doubt.guards) != 1:
             return False
-        vocabulary = self._grammar.vocabulary
+        vocabulary = self._states.vocabulary
         known = vocabulary.strings.closing if tape.mode else vocabulary.strings.quoted
         refused = doubt.guards[0].refused(tape, known)
         if refused is None:
@@ -187,7 +225,7 @@ class LazyMatcher:
         tick()
         checkpoint = tape.checkpoint()
         try:
-            word = self._grammar.vocabulary.words[token]
+            word = self._words[token]
             return (self._again(token) or self._states.take(self._at, word, tape)) is not None
         finally:
             tape.restore(checkpoint)
@@ -209,28 +247,39 @@ class LazyMatcher:
 
     def accept(self, token_id: int) -> None:
         """Advance over a token; raises `TokenRejected`, and then nothing has changed."""
-        at, tape = self._at, self._tape
+        at = self._at
         known = at.tokens.get(token_id)
+        if known is None and at.plain and 0 <= token_id < len(self._plain) and self._plain[token_id]:
+            known = at
         if known is None or self._finished or self._watch is not None:
             self._accept_new(token_id)
             return
+        tape = self._tape
         if tape is None:
-            self._past.append((at, None, False, token_id, None))
+            self._past.append((at, 0, None, False, token_id, None))
         else:
-            self._past.append((at, tape.checkpoint(), False, token_id, None))
-            tape.push_all(self._grammar.vocabulary.words[token_id])
+            self._past.append((at, len(tape.text), tape.standing(), False, token_id, None))
+            self._push(tape, token_id)
         self._at = known
+
+    def _push(self, tape: Tape, token_id: int) -> None:
+        """Push the bytes of a token that is allowed."""
+        mode, inert = tape.mode, self._inert[token_id]
+        if (mode == 1 and inert & IN_STRING) or (mode == 0 and inert & OUTSIDE):
+            tape.text += self._words[token_id]
+        else:
+            tape.push_all(self._words[token_id])
 
     def _accept_new(self, token_id: int) -> None:
         """Accept a token that nobody has accepted in this state before."""
-        vocabulary = self._grammar.vocabulary
+        vocabulary = self._states.vocabulary
         if token_id in vocabulary.eos_token_ids:
             if not (self._finished or self._at.can_stop):
                 raise TokenRejected(token_id, f"token {token_id} ends the sequence, but the value is not whole yet")
             self._remember(token_id)
             self._finished = True
             return
-        word = vocabulary.words[token_id] if 0 <= token_id < len(vocabulary.words) else b""
+        word = self._words[token_id] if 0 <= token_id < len(self._words) else b""
         if not word or self._finished:
             raise TokenRejected(token_id)
         tape = self._tape
@@ -238,42 +287,37 @@ class LazyMatcher:
             self._within(self._accept_watched, token_id, word)
             return
         at = self._at
-        checkpoint = tape.checkpoint() if tape is not None else None
-        if at.plain and vocabulary.plain[token_id]:
-            if tape is not None:
-                tape.push_all(word)
-            self._past.append((at, checkpoint, False, token_id, None))
-            return
+        size, standing = self._place()
         after = self._again(token_id) if at.answered is not None else None
         if after is None and not ends_string(word, tape):
             after = self._stay(token_id, word)
         if after is None:
             try:
-                after = self._within(self._states.accept, at, token_id, tape)
+                after = self._accept_within(token_id)
                 if after is None:
                     raise TokenRejected(token_id)
             except Exception:
-                if tape is not None and checkpoint is not None:
-                    tape.restore(checkpoint)
+                if tape is not None and standing is not None:
+                    tape.go_back(size, standing)
                 raise
-        self._past.append((at, checkpoint, False, token_id, None))
+        self._past.append((at, size, standing, False, token_id, None))
         self._at = after
 
     def _stay(self, token_id: int, word: bytes) -> ParserState | None:
         """Return the state after a token that stays inside the open string; then the token is on the tape. None where
         it does not. Does not look at the clock: it takes a few microseconds."""
-        tape, lock, at = self._tape, self._grammar.lock, self._at
+        tape, lock, at = self._tape, self._lock, self._at
         readings = at.readings
         if (tape is not None and tape.mode != 1) or len(readings) > _FEW or type(readings[0]) is not InLexeme:
             return None
-        if not lock.acquire(blocking=False):
+        if not lock.acquire(False):
             return None
         try:
             after = self._states.stay(at, word)
             if after is not None:
                 after = at.tokens[token_id] = self._states.after_token(after)
                 if tape is not None:
-                    tape.push_all(word)
+                    self._push(tape, token_id)
             return after
         finally:
             lock.release()
@@ -282,36 +326,42 @@ class LazyMatcher:
         tape, watch = self._tape, self._watch
         assert tape is not None
         assert watch is not None
-        checkpoint, spot = tape.checkpoint(), watch.spot
+        (size, standing), spot = tape.checkpoint(), watch.spot
         after = self._at.tokens.get(token_id)
         try:
             if after is not None:
                 tape.push_all(word)
             else:
                 after = self._again(token_id) or self._states.accept(self._at, token_id, tape)
-            if after is None or not watch.move(word, tape, checkpoint.since):
+            if after is None or not watch.move(word, tape, standing.since):
                 raise TokenRejected(token_id)
         except Exception:
-            tape.restore(checkpoint)
+            tape.go_back(size, standing)
             watch.spot = spot
             raise
-        self._past.append((self._at, checkpoint, self._finished, token_id, spot))
+        self._past.append((self._at, size, standing, self._finished, token_id, spot))
         self._at = after
 
     def _remember(self, token_id: int) -> None:
-        checkpoint = self._tape.checkpoint() if self._tape is not None else None
+        size, standing = self._place()
         spot = self._watch.spot if self._watch is not None else None
-        self._past.append((self._at, checkpoint, self._finished, token_id, spot))
+        self._past.append((self._at, size, standing, self._finished, token_id, spot))
+
+    def _place(self) -> tuple[int, Standing | None]:
+        tape = self._tape
+        if tape is None:
+            return 0, None
+        return len(tape.text), tape.standing()
 
     def rollback(self, n: int) -> None:
         """Undo the last `n` accepted tokens. Raises `ValueError` if there are fewer."""
         if not 0 <= n <= len(self._past):
             raise ValueError(f"cannot roll back {n} tokens, {len(self._past)} were accepted")
         if n:
-            self._at, checkpoint, self._finished, _, spot = self._past[-n]
+            self._at, size, standing, self._finished, _, spot = self._past[-n]
             del self._past[-n:]
-            if self._tape is not None and checkpoint is not None:
-                self._tape.restore(checkpoint)
+            if self._tape is not None and standing is not None:
+                self._tape.go_back(size, standing)
             if self._watch is not None:
                 self._watch.spot = spot
 
@@ -342,7 +392,7 @@ class LazyMatcher:
             return []
         if not text or (self._watch is not None and not self._watch.is_clear(text)):
             return []
-        return canonical_tokens(self._grammar.vocabulary, [past[3] for past in self._past], text, following)
+        return canonical_tokens(self._states.vocabulary, [past[4] for past in self._past], text, following)
 
     def _forced_text(self) -> tuple[bytes, set[int]]:
         checkpoint = self._tape.checkpoint() if self._tape is not None else None

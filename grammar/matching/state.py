@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter, le
-from typing import Any, NamedTuple
+from operator import le
+from typing import Any, Final
 
 import numpy as np
 
@@ -23,15 +23,14 @@ from sluicegate.grammar.vocabulary.trie_node import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.errors import GrammarLimit
 
-_CAN_STOP, _COUNTS = attrgetter("can_stop"), attrgetter("counts")
-_KEPT = 4_000
+_KEPT: Final = 4_000
 """Most parser states per grammar before the cache is emptied; each holds a mask of a few hundred words beside a shared
 row."""
 
 
 _PARTS = 500
 """Most readings whose part of a mask is cached."""
-_FEW = 4
+_FEW: Final = 4
 """With at most this many readings, none is searched for that another one dominates."""
 
 
@@ -67,8 +66,12 @@ class ParserState:
     def __init__(self, readings: tuple[Reading, ...]) -> None:
         self.readings = readings
         # Asked here, where the lock is held: what follows in tags makes readings for it.
-        self.can_stop = readings[0].can_stop if len(readings) == 1 else any(map(_CAN_STOP, readings))
-        self.counts = readings[0].counts if len(readings) == 1 else any(map(_COUNTS, readings))
+        can_stop = counts = False
+        for reading in readings:
+            can_stop = can_stop or reading.can_stop
+            counts = counts or reading.counts
+        self.can_stop = can_stop
+        self.counts = counts
         """Whether tokens are counted in some reading."""
         self.forced: int | None = None
         """The only byte that may come next; -1 = there are several, None = not computed yet."""
@@ -82,13 +85,16 @@ class ParserState:
         """For tokens on which new property names are checked."""
 
 
-class AskedToken(NamedTuple):
+class AskedToken:
     """The state after a token where guards answer as they did: each of `asked` is (bytes of the token up to there,
     guard, `end_offset` as in `Run.passes`, what it answered); `rest` are the bytes behind the last."""
 
-    asked: tuple[tuple[bytes, Guard, int, bool], ...]
-    rest: bytes
-    after: ParserState
+    __slots__ = ("after", "asked", "rest")
+
+    def __init__(self, asked: tuple[tuple[bytes, Guard, int, bool], ...], rest: bytes, after: ParserState) -> None:
+        self.asked = asked
+        self.rest = rest
+        self.after = after
 
     def again(self, tape: Tape) -> bool:
         """Push the token on `tape`, and return whether all guards answer as they did; else some of it was pushed."""
@@ -225,10 +231,11 @@ class ParserStates:
         for byte in word:
             if tape is not None:
                 tape.push(byte)
-            steps = at.steps
-            after = steps[byte] if byte in steps else self._step_new(at, byte, run)
+            after = at.steps.get(byte)
             if after is None:
-                return None, run
+                after = None if byte in at.steps else self._step_new(at, byte, run)
+                if after is None:
+                    return None, run
             at = after
         return at, run
 
@@ -240,20 +247,23 @@ class ParserStates:
             after = readings[0].run(word)
             if after is None:
                 return None
-            found = self._lone(after)
+            found = state if after is readings[0] else self._lone(after)
             if found is state and type(after) is InLexeme and after.lexeme is every_string():
                 state.plain = after.state == after.lexeme.start
             return found
         if QUOTE in word:
             return None
         charge(len(readings))
-        left = []
+        left, moved = [], False
         for reading in readings:
             if type(reading) is not InLexeme or not reading.lexeme.is_string:
                 return None
             after = reading.run(word)
+            moved = moved or after is not reading
             if after is not None:  # else refused: nothing ends a string but a quote
                 left.append(after)
+        if not moved:
+            return state
         return self.intern(left) if left else None
 
     # --- masks --------------------------------------------------------------------------------------------------
@@ -345,7 +355,7 @@ class ParserStates:
             strings = self.vocabulary.strings
             table = strings.is_reaching if reaching else strings.is_crossing
             crossing = table[ids] if direct else None
-            if crossing is not None and b"\1" in crossing.tobytes():  # a fifth of the time of `any`
+            if crossing is not None and 1 in crossing.tobytes():  # a fifth of the time of `any`
                 found.append(GuardedTokens(guards, False, ids[crossing]))
                 ids = ids[~crossing]
             found.append(GuardedTokens(guards, direct, ids))

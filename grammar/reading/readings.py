@@ -79,6 +79,8 @@ class InLexeme(Reading):
         if self.lexeme.outcome(self.state) is not None:
             return None
         after = self.lexeme.run(self.state, text)
+        if after is self.state:  # as inside most strings
+            return self
         return None if after is None else InLexeme(self.lexeme, after, self.follow)
 
     # --- masks ---
@@ -226,7 +228,11 @@ class ByteChoice(Reading):
         known = self._known.get(byte)
         if known is None:
             move = self.moves.get(byte)
-            known = self._known[byte] = move() if move is not None else ()
+            if move is None:
+                known = ()
+            else:  # most are continuations, whose `__call__` would be a call by name
+                known = move.after(0) if isinstance(move, Continuation) else move()
+            self._known[byte] = known
         return known
 
     def step(self, byte: int, run: Run) -> tuple[Reading, ...]:

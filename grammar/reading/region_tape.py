@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluicegate.grammar.reading.tape import Tape
+from sluicegate.grammar.reading.tape import Tape, is_inert
 
 _OFF = 3
 
@@ -34,16 +34,17 @@ class RegionTape(Tape):
             self._turn_off()
 
     def _turn_off(self) -> None:
-        self.mode, self.open, self.since = _OFF, None, len(self.text)
+        self.mode, self.open, self.since, self._standing = _OFF, None, len(self.text), None
 
     def push_all(self, word: bytes) -> None:
-        if self.mode == _OFF:
+        if self.mode == _OFF or (self.mode == 1 and is_inert(word)):
             self.text += word
-        else:
-            super().push_all(word)
+            return
+        for byte in word:  # one by one: the region may end inside
+            self.push(byte)
 
     def restart(self, end_offset: int) -> None:
         """Begin a region here, or, with `end_offset` 1, at the last byte."""
-        self.mode, self.open, self.since = 0, None, len(self.text) - end_offset
+        self.mode, self.open, self.since, self._standing = 0, None, len(self.text) - end_offset, None
         if end_offset:
             self.push(self.text.pop())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from sluicegate.grammar.token_ids import I32
 from sluicegate.grammar.vocabulary.boundary import Ending, crosses_strings, reaches_on
 from sluicegate.grammar.vocabulary.escapes import BACKSLASH, QUOTE
+from sluicegate.grammar.vocabulary.word_bytes import WordBytes
 
 _CLOSING = re.compile(rb'((?:[^"\\]|\\.)*")', re.DOTALL)
 _QUOTED = re.compile(rb'[^"]*"((?:[^"\\]|\\.)*")', re.DOTALL)
@@ -30,6 +32,20 @@ def _is_plain(word: bytes) -> bool:
         return _PLAIN.fullmatch(word.decode()) is not None
     except UnicodeDecodeError:
         return False
+
+
+IN_STRING: Final = 1
+OUTSIDE: Final = 2
+_FOLLOWED = ((b'"', IN_STRING | OUTSIDE), (b"\\", IN_STRING), *((bytes([byte]), OUTSIDE) for byte in b"{}[]:"))
+
+
+def inert_tokens(spelled: WordBytes) -> bytes:
+    """Return for each token `IN_STRING` where it holds neither quote nor backslash, and `OUTSIDE` where it holds no
+    quote, bracket or colon: then a tape that is inside a string, or outside, need not follow its bytes."""
+    found = np.full(spelled.sizes.size, IN_STRING | OUTSIDE, np.uint8)
+    for byte, places in _FOLLOWED:
+        found[spelled.holding(byte[0])] &= ~np.uint8(places)
+    return found.tobytes()
 
 
 class StringTokens:

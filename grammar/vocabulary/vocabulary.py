@@ -26,7 +26,7 @@ from sluicegate.grammar.vocabulary.lru import SizedLru
 from sluicegate.grammar.vocabulary.punctuation import PunctuationTrie
 from sluicegate.grammar.vocabulary.slices import VocabularySlice, make_slices
 from sluicegate.grammar.vocabulary.special_words import MARK, special_word
-from sluicegate.grammar.vocabulary.string_tokens import StringTokens, plain_tokens
+from sluicegate.grammar.vocabulary.string_tokens import StringTokens, inert_tokens, plain_tokens
 from sluicegate.grammar.vocabulary.token_bytes import token_bytes
 from sluicegate.grammar.vocabulary.trie import FlatTrie, build_flat, order_of
 from sluicegate.grammar.vocabulary.word_bytes import word_bytes
@@ -104,6 +104,7 @@ class Vocabulary:
         self._structural: BoundaryTokens | None = None
         self._found_structural_words: dict[int, bytes] | None = None
         self._plain: bytes | None = None
+        self._inert: bytes | None = None
         self._escapes: EscapeTokens | None = None
         self._strings: StringTokens | None = None
         self._closings: dict[bytes, Ending] | None = None
@@ -232,6 +233,13 @@ class Vocabulary:
         if self._plain is None:
             self._plain = plain_tokens(self.words)
         return self._plain
+
+    @property
+    def inert(self) -> bytes:
+        """Return for each token where a tape need not follow its bytes, see `inert_tokens`."""
+        if self._inert is None:
+            self._inert = inert_tokens(self.spelled)
+        return self._inert
 
     def _words_of(self, tokens: Iterable[int]) -> list[tuple[int, bytes]]:
         return [(token, self.words[token]) for token in tokens]
@@ -405,6 +413,7 @@ class Vocabulary:
             self.strings.is_crossing,
             self.closings,
             self.plain,
+            self.inert,
             self._by_spelling,
             self._remainders_from,
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -138,7 +137,7 @@ def test_too_much_work_under_a_schema_names_its_place_and_may_be_asked_for_again
     row = np.zeros(vocabulary.row_words, np.int32)
     for byte in b'{"a":':
         matcher.accept(byte)
-    matcher._bounds = replace(matcher._bounds, charges=20)
+    matcher._bounds = CallLimits(charges=20, advice=matcher._bounds.advice)
     with pytest.raises(GrammarTooCostly, match=r"while it reads /properties/a; make fewer alternatives"):
         matcher.fill_mask(row)
     assert matcher.shortest_completion() is None

@@ -123,7 +123,6 @@ class LiveRequests:
             failure=exchange.failure,
             constraint=request.constraint,
             tools=request.tools,
-            request_bytes=request.nbytes,
         )
 
     def _timeline(self, exchange: Exchange) -> Timeline | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from sluicegate.grammar.automata.construction.lookaround import search_table
 from sluicegate.grammar.automata.construction.subset import compile_tree
 from sluicegate.grammar.automata.patterns.anchors import search_tree
@@ -19,10 +21,9 @@ from sluicegate.grammar.automata.patterns.syntax import (
 from sluicegate.grammar.automata.tables import algebra
 from sluicegate.grammar.automata.tables.table import Table
 from sluicegate.grammar.budget.meter import Budget, WorkMeter
-from sluicegate.grammar.budget.remembered import remembered
 
 
-@remembered(512)
+@lru_cache(maxsize=512)
 def compile_pattern(pattern: str, dialect: Dialect, anchored: bool, ignore_case: bool, budget: Budget) -> Table:
     """Return the canonical table; see `CharDfa.from_pattern`."""
     meter = WorkMeter(budget)
