@@ -34,9 +34,17 @@ _NODES = 60
 """Subschemas of one schema, after which only plain ones are drawn."""
 
 
+_LARGE = 0.15
+"""Share of schemas that are one large thing."""
+
+
 def schema(pick: random.Random) -> Schema:
-    """Draw a schema whose parts may refer to each other."""
-    return _Draw(pick).root()
+    """Draw a schema whose parts may refer to each other, or one of a shape that is known to be dear, perhaps inside of
+    another value."""
+    if pick.random() > _LARGE:
+        return _Draw(pick).root()
+    made = pick.choice(_SHAPES)(pick)
+    return pick.choice((made, made, {"type": "array", "items": made, "minItems": 1}, _object({"a": made}, ["a"])))
 
 
 class _Draw:
@@ -180,3 +188,109 @@ class _Draw:
             lambda: {"if": self.one(depth + 1), "then": self.one(depth + 1), "else": self.one(depth + 1)},
         )
         return pick.choice(ways)()
+
+
+# --- shapes that are known to be dear ---------------------------------------------------------------------------------
+
+
+def _object(properties: dict[str, Any], required: list[str], **more: Any) -> Schema:
+    return {"type": "object", "properties": properties, "required": required, **more}
+
+
+def _names_of(pick: random.Random, count: int) -> list[str]:
+    form = pick.choice(("p{}", "{0}", "a name of some length {}", "x" * 200 + "{}", "{:032x}"))
+    return [form.format(pick.getrandbits(96) if "032" in form else at) for at in range(count)]
+
+
+def _value(pick: random.Random) -> Schema:
+    return pick.choice(
+        (
+            {"type": "string"},
+            {"type": "integer"},
+            {"type": "string", "pattern": pick.choice(_PATTERNS)},
+            {"type": "string", "format": pick.choice(_FORMATS), "maxLength": 300},
+            {"anyOf": [{"type": "null"}, {"type": "number", "multipleOf": 0.01}]},
+            {"type": "object", "minProperties": 2},
+            {"enum": ["a", 1, None, {"b": [2]}]},
+        )
+    )
+
+
+def _many_required(pick: random.Random) -> Schema:
+    names = _names_of(pick, pick.choice((30, 300, 2_000, 5_000)))
+    properties = {name: _value(pick) for name in names[:60]} | {name: {"type": "string"} for name in names[60:]}
+    return _object(properties, pick.sample(names, pick.choice((len(names), len(names) // 2))))
+
+
+def _many_conditions(pick: random.Random) -> Schema:
+    count = pick.choice((7, 14, 40, 300))
+    parts = []
+    for at in range(count):
+        of = {"properties": {"type": pick.choice(({"const": f"T{at}"}, {"enum": [f"T{at}", f"U{at % 5}"]}))}}
+        then = _object({f"p{at}": _value(pick), "shared": _value(pick)}, pick.choice(([], [f"p{at}"], ["shared"])))
+        ways = ({"if": of, "then": then}, {"if": of, "then": then, "else": {"required": ["type"]}}, {"not": of})
+        parts.append(pick.choice((*ways[:2], *ways)))
+    return _object({"type": {"type": "string"}}, pick.choice(([], ["type"])), allOf=parts)
+
+
+def _many_dependencies(pick: random.Random) -> Schema:
+    count = pick.choice((20, 60, 300))
+    names = [f"p{at}" for at in range(count + 1)]
+    schemas = {f"p{at}": _object({f"p{at + 1}": _value(pick)}, [f"p{at + 1}"]) for at in range(count)}
+    lists = {f"p{at}": pick.sample(names, pick.choice((1, 5))) for at in range(count)}
+    more = pick.choice(({"dependentSchemas": schemas}, {"dependentRequired": lists}))
+    return _object({name: _value(pick) for name in names}, ["p0"], **more)
+
+
+def _new_names(pick: random.Random) -> Schema:
+    least = pick.choice((5, 40, 300))
+    kinds = {pattern: _value(pick) for pattern in pick.sample(_PATTERNS, pick.randint(0, 6))}
+    more: dict[str, Any] = pick.choice(({}, {"propertyNames": {"format": "uuid"}}, {"propertyNames": {"maxLength": 9}}))
+    return {
+        "type": "object",
+        "patternProperties": kinds,
+        "additionalProperties": _value(pick),
+        "minProperties": least,
+        **more,
+    }
+
+
+def _many_items(pick: random.Random) -> Schema:
+    made: dict[str, Any] = {"type": "array", "items": _value(pick), "minItems": pick.choice((30, 300, 10_000))}
+    if pick.random() < 0.4:
+        made["uniqueItems"] = True
+    if pick.random() < 0.3:
+        made |= {"contains": _value(pick), "minContains": pick.choice((1, 30, 300))}
+    return made
+
+
+def _long_text(pick: random.Random) -> Schema:
+    count = pick.choice((300, 10_000, 100_000))
+    text = pick.choice(("x", "a\\b", "é", '"')) * count
+    many = {f"k{at}": "v" * 9 for at in range(count // 20)}
+    bounded = {
+        "type": "string",
+        "minLength": count,
+        **pick.choice(({}, {"pattern": "^[a-z]+$"}, {"pattern": "( [a-z]{3})+$"})),
+    }
+    return pick.choice(({"const": text}, {"enum": [text, text + "y", "z"]}, {"const": many}, bounded))
+
+
+def _many_alternatives(pick: random.Random) -> Schema:
+    count = pick.choice((10, 60, 200))
+    parts = [
+        _object({"kind": {"const": f"k{at}"}, f"v{at}": _value(pick)}, pick.choice((["kind"], ["kind", f"v{at}"], [])))
+        for at in range(count)
+    ]
+    return {pick.choice(("oneOf", "anyOf")): parts}
+
+
+_SHAPES: tuple[Callable[[random.Random], Schema], ...] = (
+    _many_required,
+    _many_conditions,
+    _many_dependencies,
+    _new_names,
+    _many_items,
+    _long_text,
+    _many_alternatives,
+)

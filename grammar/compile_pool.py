@@ -31,6 +31,10 @@ REST = 0.5
 """Length of a pause relative to the time worked."""
 
 
+def _nothing() -> None:
+    pass
+
+
 class JobAbandoned(Exception):
     """Nobody waits for the job any more."""
 
@@ -44,10 +48,16 @@ class CompileJob:
     done: asyncio.Future[Any]
     waiters: int | None = None
     """None until somebody waits: the thread may finish before that."""
-    step_aside: Callable[[], None] = lambda: None
+    step_aside: Callable[[], None] = _nothing
     began: float | None = None
     rested: float = 0.0
     aside: bool = False
+    kept_bytes: int = 0
+    """Memory of the result, or of what was made up to an error; the work states it."""
+
+    def forget(self) -> None:
+        """Let go of what the work read: the job is kept as long as its result."""
+        self.act = self.step_aside = _nothing
 
     def pause(self) -> None:
         """Give up the seat after a while, and rest. The working thread calls this every millisecond or so. Raises
@@ -88,7 +98,7 @@ class CompilePool:
                 f"time, or try again in {wait_s:.1f} s",
                 retry_after_s=wait_s,
             )
-        job = CompileJob(tenant, lambda: None, asyncio.get_running_loop().create_future())
+        job = CompileJob(tenant, _nothing, asyncio.get_running_loop().create_future())
         job.act = lambda: act(job)
         job.done.add_done_callback(_retrieve)
         self._queue.add(tenant, job)
@@ -124,6 +134,7 @@ class CompilePool:
                 found, error = job.act(), None
             except BaseException as failure:
                 found, error = None, failure
+            job.forget()
             _call_in(loop, self._ended, job, found, error, time.perf_counter() - began)
 
         self._pool.submit(work)

@@ -6,13 +6,14 @@ import asyncio
 import json
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from sluicegate.grammar.budget.meter import Allowance, allowed
+from sluicegate.grammar.budget.remembered import Forgetting
 from sluicegate.grammar.compile import (
     compile_choices,
     compile_json_object,
@@ -21,12 +22,14 @@ from sluicegate.grammar.compile import (
     compile_text,
 )
 from sluicegate.grammar.compile_pool import CompileJob, CompilePool, JobAbandoned
+from sluicegate.grammar.kept_grammars import KeptGrammars
 from sluicegate.grammar.kernel_list import GRAMMAR_KERNELS
 from sluicegate.grammar.lark import compile_lark
 from sluicegate.grammar.matching.grammar import LazyGrammar
 from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.settings import STAGE, GrammarSettings
 from sluicegate.grammar.store.folder import Folder
+from sluicegate.grammar.store.footprint import footprint
 from sluicegate.grammar.store.vocabularies import Vocabularies
 from sluicegate.grammar.tags import compile_structural_tags
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
@@ -43,8 +46,16 @@ def _folder(settings: GrammarSettings) -> Folder | None:
     return Folder(path, settings.cache_bytes)
 
 
+_LOOKED_AT = 20_000
+"""Objects of a grammar whose size is added up, in some 15 ms; a usual one has 600. What has more is estimated."""
+_MADE_A_SECOND = 250e6
+"""Bytes of a grammar for a second of CPU time that it took to compile: 50 to 400 MB, measured for many properties,
+large enums, counted classes and long Lark literals."""
+
+
 class GrammarConstrainer:
-    """Compiles on a small thread pool, where tenants take turns, and keeps the `cache_entries` grammars used last.
+    """Compiles on a small thread pool, where tenants take turns, and keeps the grammars used last: `cache_entries`, of
+    `KEPT_BYTES` together.
 
     Two requests for the same grammar share one compilation; a failed one is not kept.
     """
@@ -62,12 +73,12 @@ class GrammarConstrainer:
         self.unconstrained = Constraint("text") if self._blocked else None
         """Used for a request without a constraint."""
         self._pool = CompilePool(settings.threads, "grammar")
-        self._cache_entries = settings.cache_entries
-        self._grammars: OrderedDict[tuple[str, str], CompileJob] = OrderedDict()
+        self._grammars = KeptGrammars(settings.cache_entries)
         self._vocabularies = Vocabularies(_folder(settings))
         self._lock = threading.Lock()
         if COMPILE_MODE.builder is not None:
             COMPILE_MODE.builder.request_all(GRAMMAR_KERNELS, lambda failed: None)  # whoever builds says what failed
+        self._forgetting = Forgetting()
         self._compiled = 0
         self._compile_s = 0.0
 
@@ -87,22 +98,16 @@ class GrammarConstrainer:
     async def compile_for(self, tenant: str, constraint: Constraint, model: ServedModel) -> LazyGrammar:
         """Compile as `compile` does, in the turn of `tenant`. Raises `RateLimited` too, where too much of its work
         waits."""
-        key = (f"{model.name}\0{model.version}", _canonical(constraint))
+        key = (f"{model.name}\0{model.version}", blake2b(_canonical(constraint), digest_size=32).digest())
         while True:
             found = self._grammars.get(key)
-            if found is None or (found.done.done() and (found.done.cancelled() or found.done.exception() is not None)):
+            if found is None:
                 found = self._pool.add(tenant, partial(self._compile, constraint, model))
-                self._keep(key, found)
-            self._grammars.move_to_end(key)
+                self._grammars.keep(key, found)
             try:
                 return await self._pool.wait(found)  # type: ignore[no-any-return]
             except JobAbandoned:  # by others, just before
                 continue
-
-    def _keep(self, key: tuple[str, str], found: CompileJob) -> None:
-        self._grammars[key] = found
-        while len(self._grammars) > self._cache_entries:
-            self._grammars.popitem(last=False)
 
     async def warm(self, model: ServedModel) -> None:
         """Prepare the vocabulary of `model` and the compiled loops before the first request."""
@@ -131,8 +136,16 @@ class GrammarConstrainer:
         vocabulary, began = self._vocabularies.of(model), time.perf_counter()
         most_s = 2 * options.limits.cpu_s
         error = GrammarLimit(f"the grammar takes more than {most_s:g} s of CPU time to compile; make it smaller")
-        with allowed(Allowance(most_s, error, job.pause)):
-            made = compiler(constraint.value, vocabulary, options)
+        allowance = Allowance(most_s, error, job.pause)
+        try:
+            with allowed(allowance):
+                made = compiler(constraint.value, vocabulary, options)
+        finally:
+            worked_s = allowance.spent_s()
+            job.kept_bytes = int(worked_s * _MADE_A_SECOND)
+            self._forgetting.worked(worked_s)
+        found, all_of_it = footprint(made, (made.vocabulary,), _LOOKED_AT)
+        job.kept_bytes = found if all_of_it else max(found, job.kept_bytes)
         with self._lock:
             self._compiled += 1
             self._compile_s += time.perf_counter() - began
@@ -150,10 +163,10 @@ _KINDS: dict[str, Callable[[Any, Vocabulary, GrammarOptions], LazyGrammar]] = {
 }
 
 
-def _canonical(constraint: Constraint) -> str:
-    """Return the cache key of a grammar. Property order stays, since by default it is part of a schema's meaning.
-    Raises `InvalidGrammar` for a constraint that is not JSON."""
+def _canonical(constraint: Constraint) -> bytes:
+    """Return what tells one grammar from another. Property order stays, since by default it is part of a schema's
+    meaning. Raises `InvalidGrammar` for a constraint that is not JSON."""
     try:
-        return json.dumps([constraint.kind, constraint.value, dict(constraint.options)], ensure_ascii=False)
+        return json.dumps([constraint.kind, constraint.value, dict(constraint.options)]).encode()
     except (TypeError, ValueError) as error:
         raise InvalidGrammar(f"the constraint is not JSON: {error}") from error

@@ -17,11 +17,11 @@ class GrammarSettings:
     threads: Count = 2
     """Threads that compile."""
     cache_entries: Count = 256
-    """Most grammars kept; the least recently used are dropped first."""
+    """Most grammars kept, of 256 MiB together; the least recently used are dropped first."""
     cache_dir: str | None = None
     """Folder for what was computed for a vocabulary, kept for the next start; "" = none."""
     cache_bytes: Count = MOST_BYTES
-    """Most memory of kept grammars, in bytes."""
+    """Most bytes of the files in that folder."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Defaults of `GrammarOptions`, which a request may override."""
     limits: GrammarLimits = GrammarLimits()  # noqa: RUF009 - frozen

@@ -7,6 +7,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Sequence
 from decimal import Decimal
+from hashlib import blake2b
 from typing import Any
 
 import jsonschema_rs
@@ -21,12 +22,19 @@ WHOLE = ("stop", "tool_calls")
 """Finish reasons of a complete choice."""
 
 
+COMPILED_BYTES = 16 << 20
+"""Most bytes of the schemas of all validators that are kept; each takes about twice its schema, and more for a small
+one."""
+
+
 class Validator:
-    """Validators by schema, least recently used out first. Used from the event loop only."""
+    """Validators by schema, least recently used out first: up to `capacity`, made of `COMPILED_BYTES`, and the last one
+    however large it is. Used from the event loop only."""
 
     def __init__(self, capacity: int = 256) -> None:
         self._capacity = capacity
-        self._compiled: OrderedDict[str, Any] = OrderedDict()
+        self._compiled: OrderedDict[bytes, tuple[Any, int]] = OrderedDict()
+        self._bytes = 0
         self._known = jsonschema_rs.Registry(list(meta_schemas().items()), retriever=_refuse)
 
     def prepare(self, request: Request) -> None:
@@ -118,16 +126,18 @@ class Validator:
     def _validator(self, schema: Any, formats: bool | None = None) -> Any:
         """Return a compiled validator, from the cache where it is there. `formats`: whether they assert; None: as is
         usual in the schema's draft."""
-        key = json.dumps([schema, formats], separators=(",", ":"))
+        text = json.dumps([schema, formats], separators=(",", ":")).encode()
+        key = blake2b(text, digest_size=32).digest()
         found = self._compiled.get(key)
-        if found is None:
-            found = self._compiled[key] = jsonschema_rs.validator_for(
-                schema, registry=self._known, validate_formats=formats, mask="a value"
-            )
-            if len(self._compiled) > self._capacity:
-                self._compiled.popitem(last=False)
-        self._compiled.move_to_end(key)
-        return found
+        if found is not None:
+            self._compiled.move_to_end(key)
+            return found[0]
+        made = jsonschema_rs.validator_for(schema, registry=self._known, validate_formats=formats, mask="a value")
+        self._compiled[key] = made, len(text)
+        self._bytes += len(text)
+        while len(self._compiled) > self._capacity or (self._bytes > COMPILED_BYTES and len(self._compiled) > 1):
+            self._bytes -= self._compiled.popitem(last=False)[1][1]
+        return made
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

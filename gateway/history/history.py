@@ -22,6 +22,7 @@ from sluicegate.gateway.history.store import FILE, HistoryBounds, HistoryStore
 from sluicegate.gateway.review.stores.base import Sealer
 from sluicegate.gateway.settings import TelemetrySettings
 from sluicegate.gateway.telemetry import FinishedRequest
+from sluicegate.gateway.telemetry.finished_request import fits_beside
 from sluicegate.gateway.telemetry.metrics import Objectives
 from sluicegate.plugins import Overloaded, ServiceError, Trouble
 
@@ -31,7 +32,7 @@ Line = tuple[RequestLine, list[Verdict], Any]
 log = logging.getLogger("sluicegate.history")
 EVERY_S = 0.5
 MOST_PENDING = 5000
-"""Most requests that wait to be written; beyond that the oldest are dropped."""
+"""Most requests that wait to be written, of `WAITING_BYTES`; beyond that the oldest are dropped, or what is large."""
 MOST_COUNTS = 10_000
 """Most rail counts that wait in memory until they are read."""
 IN_MEMORY = 10_000
@@ -73,6 +74,9 @@ class History:
 
     def take(self, done: FinishedRequest) -> None:
         if self._taking:
+            if not fits_beside(done, self._pending):
+                self.lost += 1
+                return
             self.lost += len(self._pending) == MOST_PENDING
             self._pending.append(done)
 

@@ -9,7 +9,7 @@ from opentelemetry import context
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
-from sluicegate.gateway.telemetry.finished_request import FinishedRequest
+from sluicegate.gateway.telemetry.finished_request import WAITING_BYTES, FinishedRequest
 from sluicegate.gateway.telemetry.otlp.export import Exporter, exporter_of
 from sluicegate.gateway.telemetry.series import Series
 from sluicegate.gateway.telemetry.span_builder import Value
@@ -17,13 +17,15 @@ from sluicegate.gateway.telemetry.tracing import TraceIds, Tracing, exports, sam
 
 
 class TraceSink:
-    """Used from the event loop. `recent`: how many finished requests the ring keeps; 0 = none."""
+    """Used from the event loop. `recent`: how many finished requests the ring keeps, of `WAITING_BYTES` together; 0 =
+    none."""
 
     def __init__(self, environ: Mapping[str, str], recent: int = 0) -> None:
         asked = exports(environ, "TRACES")
         self.exporter: Exporter | None = exporter_of(environ, resource_of(environ)) if asked else None
         self._tracing = Tracing(sampler_of(environ) if asked else ALWAYS_OFF)
         self._ring: deque[FinishedRequest] = deque(maxlen=recent)
+        self._ring_bytes = 0
         self._seen = 0
         self.keep: Callable[[FinishedRequest], None] = lambda done: None
         """Called with each finished request; set by the component that keeps a history."""
@@ -40,11 +42,22 @@ class TraceSink:
     def hand_in(self, done: FinishedRequest) -> None:
         self._seen += 1
         if self._ring.maxlen:
-            self._ring.append(done)
+            self._put(done)
             self.series.add(done)
             self.keep(done)
         if done.ids.sampled and self.exporter is not None:
             self.exporter.take(done)
+
+    def _put(self, done: FinishedRequest) -> None:
+        if len(self._ring) == self._ring.maxlen:
+            self._drop()
+        self._ring.append(done)
+        self._ring_bytes += done.particulars.request_bytes
+        while self._ring_bytes > WAITING_BYTES and len(self._ring) > 1:
+            self._drop()
+
+    def _drop(self) -> None:
+        self._ring_bytes -= self._ring.popleft().particulars.request_bytes
 
     def recent(self) -> Iterator[FinishedRequest]:
         """Iterate over the requests, newest first."""

@@ -6,12 +6,11 @@ periodic, for most patterns after a few steps.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 
 from sluicegate.grammar.automata.chardfa import CharDfa
 from sluicegate.grammar.budget.meter import charge, tick
+from sluicegate.grammar.budget.remembered import remembered
 
 _REMEMBERED = 10_000
 _EDGES_A_CHARGE = 100
@@ -97,6 +96,6 @@ class LengthSets:
         return int.from_bytes(np.packbits(found, bitorder="little").tobytes(), "little")
 
 
-@lru_cache(maxsize=500)
+@remembered(500)
 def lengths_of(dfa: CharDfa) -> LengthSets:
     return LengthSets(dfa)

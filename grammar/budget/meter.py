@@ -31,7 +31,7 @@ _OF_STATE, _OF_EDGE, _OF_LOOK = 5.0, 0.5, 30
 """Work charged per state of an automaton over characters, per class of characters there, and between two checks of the
 clock where no states are made."""
 _TICKS = 256.0
-"""Small steps, or charges, between two checks of the clock: at most about a millisecond of work."""
+"""Small steps, and charges, between two checks of the clock: at most about a millisecond of work."""
 _UNSEEN_S = 0.001
 """Most CPU time charged for the work up to the first check of the clock, if the clock was not read before."""
 
@@ -45,7 +45,7 @@ class Allowance:
     called with each look at the clock. `charges`: what may still be charged, see `charge`; `step`: what is charged for
     each `tick`."""
 
-    __slots__ = ("_seconds", "_until", "_wall", "charges", "error", "pause", "step", "ticks")
+    __slots__ = ("_charged", "_seconds", "_until", "_wall", "charges", "error", "pause", "step", "ticks")
 
     def __init__(
         self,
@@ -65,6 +65,8 @@ class Allowance:
         self.error = error
         self.pause = pause
         self.ticks: float = _TICKS
+        """Small steps until these are charged for: others look at the clock, too, and take none of them back."""
+        self._charged: float = _TICKS
         self._seconds = seconds
         self._wall = time.perf_counter()
         self._until = None if brief else worked_s() + seconds
@@ -73,19 +75,20 @@ class Allowance:
         self.charges -= count
         if self.charges < 0:
             raise self._over()
-        self.ticks -= count
-        if self.ticks < 0:
+        self._charged -= count
+        if self._charged < 0:
+            self._charged = _TICKS
             self.look()
 
     def passed(self) -> None:
-        """Charge for the small steps since the last look, and look."""
+        """Charge for the small steps since this was called last, and look."""
+        self.ticks = _TICKS
         self.charges -= _TICKS * self.step
         if self.charges < 0:
             raise self._over()
         self.look()
 
     def look(self) -> None:
-        self.ticks = _TICKS
         passed = time.perf_counter() - self._wall
         if self._until is None and passed > _UNSEEN_S:
             self._until = worked_s() + self._seconds - _UNSEEN_S

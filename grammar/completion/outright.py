@@ -14,6 +14,7 @@ from sluicegate.grammar.completion.words import ShortWords
 from sluicegate.grammar.json.arrays.listed import ListedState
 from sluicegate.grammar.json.arrays.state import ArrayState
 from sluicegate.grammar.json.container import AnyContainer, PartDone
+from sluicegate.grammar.json.objects.plan import ObjectPlan
 from sluicegate.grammar.json.objects.state import NameStart, ObjectState
 from sluicegate.grammar.lexemes.base import QUOTE
 from sluicegate.grammar.reading.continuations import Continuation
@@ -26,24 +27,27 @@ from sluicegate.grammar.schema.containers import Conjunction
 
 _END = EndOfText()
 _BRACKETS = {0x7B: b"}", 0x5B: b"]"}
-_OF_VALUE, _OF_PART, _NAMES_A_CHARGE = 8, 2, 20
-"""Work charged for a value and for a member or an item; names read per unit charged."""
+_OF_VALUE, _OF_PART, _OF_KNOWN, _NAMES_A_CHARGE = 8, 2, 0.5, 20
+"""Work charged for a value, for a container or an item, and for a value that is known; names read per unit charged."""
 _DEEPEST = 30
 """Maximum depth of nested values."""
-_LETTERS_A_CHARGE = 200
-"""Characters of a name spelled per unit charged."""
-_MOST_BYTES = 50_000
+_LETTERS_A_CHARGE, _PARTS_A_CHARGE = 200, 20
+"""Characters of a name spelled, and members or items put together, per unit charged."""
+_MOST_BYTES = 100_000
+_KEPT_BYTES = 1_000
+"""Bytes of a member whose text is kept."""
 _READ_A_CHARGE = 20
 """Bytes of an array's items read per unit charged."""
 
 
 class ClosingText(NamedTuple):
     """A proposed rest of an object or array, after one of its parts. `sure`: guards and checks cannot refuse it;
-    `whole`: it finishes the whole text."""
+    `whole`: it finishes the whole text; `too_long`: it would have more bytes than are proposed."""
 
     text: bytes
     sure: bool
     whole: bool
+    too_long: bool
 
 
 class WrittenText(NamedTuple):
@@ -62,9 +66,12 @@ class Outright:
         self._words = words
         self._new = NewValues()
         self._values: dict[Conjunction, tuple[bytes, bool] | None] = {}
+        self._members_of: dict[ObjectPlan, dict[int, tuple[bytes, bool]]] = {}
+        """By plan and index: a member, and whether nothing of it may be refused."""
         self._asking: list[Conjunction] = []
         self._sure = True
         """Whether the text being made contains nothing that may be refused."""
+        self._too_long = False
 
     def rest(self, done: PartDone[AnyContainer], written: WrittenText) -> ClosingText:
         """Return a text from the end of a part to the closing bracket, and to the brackets around it, as far as listing
@@ -72,11 +79,12 @@ class Outright:
         texts: list[bytes] = []
         size, bracket = 0, written.open
         after: Continuation | None = done
-        self._sure = True
+        self._sure, too_long = True, False
         while isinstance(after, PartDone) and size < _MOST_BYTES:
-            self._sure = self._sure and after.guard is None
+            self._sure, self._too_long = self._sure and after.guard is None, False
             text = self._closed(after.state, _Before(written.text, b"".join(texts), bracket))
             if text is None:
+                too_long = self._too_long
                 break
             texts.append(text)
             size += len(text)
@@ -84,7 +92,7 @@ class Outright:
             after = branches[0] if len(branches) == 1 else None
             bracket = None if bracket is None else bracket.outer
         whole = after is not None and after.is_end and type(after) is EndOfText
-        return ClosingText(b"".join(texts), self._sure, whole)
+        return ClosingText(b"".join(texts), self._sure, whole, too_long)
 
     def _closed(self, container: AnyContainer, before: _Before) -> bytes | None:
         """Return a text from the end of a part to the closing bracket; None if there is none."""
@@ -94,8 +102,14 @@ class Outright:
         if container.may_close():
             return bracket
         parts = self._parts(container, before)
-        text = None if parts is None else b"".join(b"," + part for part in parts) + bracket
-        return text if text is None or len(text) <= _MOST_BYTES else None
+        if parts is None:
+            return None
+        charge(len(parts) / _PARTS_A_CHARGE)
+        text = b",".join([b"", *parts]) + bracket
+        if len(text) <= _MOST_BYTES:
+            return text
+        self._too_long = True
+        return None
 
     def _parts(self, container: AnyContainer, before: _Before) -> list[bytes] | None:
         if isinstance(container, ObjectState):
@@ -117,20 +131,48 @@ class Outright:
             others = [i for i in left_over if not plan.required[i]][:extra]
             extra -= len(others)
             names = sorted((*names, *others))
-        members = _all(self._member(state, i) for i in names)
+        members = self._listed(state, names)
         if members is None or extra <= 0:
             return members
         free = self._free_members(state, before, extra)
         return None if free is None else members + free
 
-    def _member(self, state: ObjectState, index: int) -> bytes | None:
+    def _listed(self, state: ObjectState, names: list[int]) -> list[bytes] | None:
+        """Return the members at the indexes `names`; None if one has no value, or all are too long."""
+        known = self._members_of.setdefault(state.plan, {})
+        found, size = list[bytes](), 0
+        charge(len(names) / _NAMES_A_CHARGE)
+        for index in names:
+            kept = known.get(index)
+            if kept is None:
+                text = self._member(state, index, known)
+                if text is None:
+                    return None
+            else:
+                text = kept[0]
+                self._sure = self._sure and kept[1]
+            size += len(text)
+            if size > _MOST_BYTES:
+                self._too_long = True
+                return None
+            found.append(text)
+        return found
+
+    def _member(self, state: ObjectState, index: int, known: dict[int, tuple[bytes, bool]]) -> bytes | None:
+        outer, self._sure = self._sure, True
         value, name = self._value(state.values, state.plan.values[index]), state.plan.names[index]
-        charge(len(name) / _LETTERS_A_CHARGE)
-        return None if value is None else member(name, value)
+        charge(_OF_KNOWN + len(name) / _LETTERS_A_CHARGE)
+        if value is None:
+            return None
+        text, sure = member(name, value), self._sure
+        self._sure = outer and sure
+        if len(text) <= _KEPT_BYTES:
+            known[index] = text, sure
+        return text
 
     def _free_members(self, state: ObjectState, before: _Before, count: int) -> list[bytes] | None:
         """Return `count` members with new names that are not listed."""
-        self._sure = False
+        self._sure = self._sure and (before is _NOTHING or before.bracket is not None)
         given = NO_NAMES if before.bracket is None else before.bracket.keys
         found = []
         for name, terms in islice(self._new.names(state.plan, given), count):
@@ -184,11 +226,11 @@ class Outright:
     # --- values ---
 
     def _value(self, source: Any, terms: Conjunction) -> bytes | None:
-        charge(_OF_PART)
+        charge(_OF_KNOWN)
         if terms not in self._values:
             if terms in self._asking or len(self._asking) > _DEEPEST:
                 return None
-            charge(_OF_VALUE)
+            charge(_OF_PART + _OF_VALUE)
             self._asking.append(terms)
             outer, self._sure = self._sure, True
             try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +30,8 @@ from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _OF_TRY, _OF_PIECE, _OF_WAYS = 10, 7, 10
 """Work charged for a step of the search, for each piece of it, and for its continuations."""
+_SPARED = 0.25
+"""Share of the work allowed for a call that completions leave: a unit of theirs takes longer than one of masks."""
 _READ_A_CHARGE = 8
 """Bytes of a piece read per unit charged."""
 _PIECES = re.compile(rb'[^"\\{}\[\],:]+|.', re.DOTALL)
@@ -60,6 +63,8 @@ def shortest_completion(
     checkpoint = tape.checkpoint() if tape is not None else None
     try:
         with costs.lock:
+            if left() < inf:
+                charge(left() * _SPARED)
             costs.left, costs.reserve = _MOST_VALUES, left() / 2
             text = _Search(states, state, tape, costs, watch).run()
     except RecursionError:
@@ -184,6 +189,8 @@ class _Search:
                 if not isinstance(below, Between) or not isinstance(below.done, PartDone):
                     continue
                 rest = self.costs.outright.rest(below.done, written)
+                if rest.too_long:
+                    self.refused = _MOST_REFUSED
                 alone = self.states.intern((reading,))
                 if rest.sure and rest.whole and self.watch is None:
                     if not _is_asked_at_end(reading) or self._may_end(alone, checkpoint, text, rest.text[:1]):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 
 from sluicegate.grammar.blocked.language.blocklist import Blocklist
+from sluicegate.grammar.budget.remembered import remembered
 from sluicegate.grammar.schema import strings
 from sluicegate.grammar.schema.strings import Strings, StringSet
 
@@ -21,7 +21,7 @@ def unblocked(blocklist: Blocklist, parts: StringSet) -> StringSet:
     return parts if all(a is b for a, b in zip(found, parts, strict=True)) else found
 
 
-@lru_cache(maxsize=2_000)
+@remembered(2_000)
 def _unblocked(blocklist: Blocklist, part: Strings) -> Strings:
     """Remove blocked strings from one part. Cached, so that lists are searched once and not for each request."""
     reduced = part.reduced

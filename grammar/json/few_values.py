@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from sluicegate.grammar.budget.meter import charge, tick
+from sluicegate.grammar.budget.remembered import remembered
 from sluicegate.grammar.json.objects.plan import ObjectPlan
 from sluicegate.grammar.json.plan_source import PlanSource
 from sluicegate.grammar.schema.constants import canonical, json_text
@@ -55,7 +55,7 @@ class FewValue(NamedTuple):
         return conjunction((Constant(self.text), Constant(self.other)))
 
 
-@lru_cache(maxsize=4_000)
+@remembered(4_000)
 def _key(text: str) -> Any:
     return canonical(json.loads(text, parse_float=Decimal))
 

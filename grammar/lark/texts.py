@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 
 from sluicegate.grammar.automata import CharDfa
 from sluicegate.grammar.automata.construction.table_of import table_of_tree
@@ -28,6 +27,7 @@ from sluicegate.grammar.automata.patterns.syntax import (
 )
 from sluicegate.grammar.automata.tables.table import Table, minimal
 from sluicegate.grammar.budget.meter import WorkMeter
+from sluicegate.grammar.budget.remembered import remembered
 from sluicegate.grammar.lark.rewriting.source import MARK
 from sluicegate.plugins.errors import UnsupportedGrammar
 
@@ -44,7 +44,7 @@ def texts_of(text: str, flags: str, literal: bool) -> CharDfa:
     return _of_expression(f"(?{flags}:{body})" if flags else body)
 
 
-@lru_cache(maxsize=512)
+@remembered(512)
 def _of_expression(body: str) -> CharDfa:
     tree = parse(body, "python")
     refuse_context(tree)

@@ -4,7 +4,6 @@ was: one walk of the vocabulary instead of one for each."""
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
@@ -15,6 +14,7 @@ from sluicegate.grammar.automata import Budget, CharDfa, string_table
 from sluicegate.grammar.automata.tables.joint import joint
 from sluicegate.grammar.automata.tables.table import minimal
 from sluicegate.grammar.budget.meter import WorkMeter
+from sluicegate.grammar.budget.remembered import remembered
 from sluicegate.grammar.lexemes.base import DfaLexeme, Lexeme
 from sluicegate.grammar.lexemes.scalars import string_automaton
 from sluicegate.plugins.errors import GrammarLimit
@@ -81,7 +81,7 @@ class Joint(Lexeme):
         return "joint", self.digest, state
 
 
-@lru_cache(maxsize=200)
+@remembered(200)
 def joint_lexeme(languages: tuple[CharDfa, ...]) -> Joint | None:
     """Return the lexeme of `languages`, which have no text in common, by their numbers; None where it is too large."""
     meter = WorkMeter(_BUDGET, "automaton of the names of an object")

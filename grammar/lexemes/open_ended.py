@@ -7,10 +7,10 @@ as `..` or `px`, or of a pattern that begins with a digit, both readings stay op
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from itertools import pairwise
 
 from sluicegate.grammar.automata import CharDfa, utf8
+from sluicegate.grammar.budget.remembered import remembered
 from sluicegate.grammar.lexemes.base import DfaLexeme, Lexeme
 from sluicegate.grammar.lexemes.words import Words
 
@@ -25,12 +25,12 @@ def open_ended(lexeme: Lexeme) -> Lexeme:
     return lexeme
 
 
-@lru_cache(maxsize=500)
+@remembered(500)
 def _of_words(words: tuple[bytes, ...]) -> DfaLexeme:
     return DfaLexeme(utf8(CharDfa.from_literals(word.decode() for word in words)), general=True)
 
 
-@lru_cache(maxsize=500)
+@remembered(500)
 def _of_automaton(lexeme: DfaLexeme) -> DfaLexeme:
     return DfaLexeme(lexeme.dfa, general=True)
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from sluicegate.grammar.automata import ByteDfa, CharDfa, format_dfa, string_table
 from sluicegate.grammar.budget.meter import charge, look
+from sluicegate.grammar.budget.remembered import remembered
 from sluicegate.grammar.lexemes.base import DfaLexeme, Lexeme
 from sluicegate.grammar.lexemes.counted import Counted
 from sluicegate.grammar.lexemes.digits import NumberDigits, within_digits
@@ -32,7 +33,7 @@ _OF_SPELLING = 25
 _SPELLED = 2_000
 
 
-@lru_cache(maxsize=1_000)
+@remembered(1_000)
 def string_automaton(dfa: CharDfa) -> DfaLexeme:
     """Make the lexeme of the strings of `dfa`, from after the opening quote. Strings of a large automaton are spelled
     without needless escapes, in a tenth of the states."""
@@ -49,7 +50,7 @@ def every_string() -> DfaLexeme:
     return string_automaton(CharDfa.any_string())
 
 
-@lru_cache(maxsize=1_000)
+@remembered(1_000)
 def _string_lexeme(part: Strings) -> Lexeme | None:
     part = part.reduced
     if part.words is not None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 
 from sluicegate.grammar.automata.lengths import lengths_of
 from sluicegate.grammar.automata.tables.words import class_sizes, has_more
 from sluicegate.grammar.budget.meter import charge
+from sluicegate.grammar.budget.remembered import remembered
 from sluicegate.grammar.given.texts import KnownCounts, beginning_with
 from sluicegate.grammar.schema.strings import Strings, StringSet, is_empty
 
@@ -68,7 +68,7 @@ class StringSupply:
         return has_more(dfa.table, self._sizes, state, (low, most), count, alive)
 
 
-@lru_cache(maxsize=500)
+@remembered(500)
 def supply_of(part: Strings) -> StringSupply:
     """Return the supply of `part`, which has nothing given."""
     return StringSupply(part)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.lexemes.base import Lexeme
 
-_OF_WORD, _OF_BYTE = 2, 0.5
+_OF_WORD, _OF_BYTE = 1.5, 0.35
 """Work charged for a word of a trie, and for each of its bytes."""
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
+from sluicegate.grammar.budget.remembered import remembered
 from sluicegate.grammar.schema.containers import NEVER, Array, Constant, Items, Members, Object
 from sluicegate.grammar.schema.numbers import Numbers
 from sluicegate.grammar.schema.strings import Strings
@@ -18,7 +18,7 @@ def json_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=float)
 
 
-@lru_cache(maxsize=4_000)
+@remembered(4_000)
 def constant_set(text: str) -> ValueSet:
     """Return the set of the one value that `text` spells; the empty text spells none. Its parts are silent, because
     `const` and `enum` evaluate nothing for `unevaluatedProperties`."""

@@ -148,7 +148,7 @@ class Object(_Hashed):
             max(self.low, other.low),
             high,
             strings.intersect(self.names, other.names),
-            self.existentials + tuple(s for s in other.existentials if s not in self.existentials),
+            tuple(dict.fromkeys(self.existentials + other.existentials)),
             self.every + tuple(e for e in other.every if e not in self.every),
             self.checks | other.checks,
         )

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Final
 
 from sluicegate.grammar.automata import Budget, CharDfa
 from sluicegate.grammar.automata.lengths import lengths_of
+from sluicegate.grammar.budget.remembered import remembered
 from sluicegate.grammar.given.texts import GivenTexts
 from sluicegate.plugins.errors import GrammarError, GrammarLimit, InvalidGrammar
 from sluicegate.plugins.frozen import frozen_when_checked
@@ -126,7 +127,7 @@ def _accepts(dfa: CharDfa, text: str) -> bool:
     return not any("\ud800" <= c <= "\udfff" for c in text) and dfa.accepts(text)
 
 
-@lru_cache(maxsize=2_000)
+@remembered(2_000)
 def pattern(text: str, states: int) -> tuple[CharDfa, bool]:
     r"""Compile a pattern that is found anywhere; False: it is no pattern of ECMA 262 and was read as one of Python's
     `re`, where schemas with `(?P<name>...)` or `\Z` come from."""
@@ -141,17 +142,17 @@ def pattern(text: str, states: int) -> tuple[CharDfa, bool]:
         raise
 
 
-@lru_cache(maxsize=500)
+@remembered(500)
 def _has_many(texts: CharDfa) -> bool:
     return texts.count(_FEW) is None
 
 
-@lru_cache(maxsize=500)
+@remembered(500)
 def _meet(a: CharDfa, b: CharDfa) -> CharDfa:
     return a.intersection(b)
 
 
-@lru_cache(maxsize=500)
+@remembered(500)
 def _complement(a: CharDfa) -> CharDfa:
     return a.complement()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -9,9 +10,12 @@ import pytest
 
 from sluicegate.grammar import Vocabulary, compile_json_schema, compile_lark, is_compiled
 from sluicegate.grammar.budget import meter
+from sluicegate.grammar.completion import search
 from sluicegate.grammar.completion.new_values import value_of
+from sluicegate.grammar.completion.outright import Outright
 from sluicegate.grammar.json.arrays.listed import ListedState
 from sluicegate.grammar.json.objects.progress import ObjectProgress
+from sluicegate.grammar.json.objects.state import ObjectState
 from sluicegate.grammar.matching.state import ParserStates
 from sluicegate.grammar.parsing.parser import ParserReading
 from tests.grammar.grammar_checks import allowed, byte_vocabulary
@@ -116,3 +120,107 @@ def test_tables_of_terminals_that_a_completion_makes_are_charged_for_their_state
         assert 1e6 - meter.left() >= made > 6_000
         assert all(lexeme.distances[0] > 100 for lexeme in lexemes if lexeme is not None)
         assert 1e6 - meter.left() >= 1.5 * made
+
+
+UUIDS = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
+
+
+def steps_of(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> list[Any]:
+    """Note the result of each call of `owner.name`."""
+    if is_compiled():
+        pytest.skip("calls between compiled methods cannot be watched; what they charge is written in the same sources")
+    noted: list[Any] = []
+    call = getattr(owner, name)
+
+    def noting(*given: Any) -> Any:
+        noted.append(call(*given))
+        return noted[-1]
+
+    monkeypatch.setattr(owner, name, noting)
+    return noted
+
+
+@pytest.mark.parametrize("begun", [b"", b'{"00000000-0000-0000-0000-000000000000":1', b'{"a":2'])
+def test_members_with_new_names_are_not_read_once_they_are_proposed(
+    begun: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}},
+        "patternProperties": {UUIDS: {"type": ["integer", "null"]}},
+        "additionalProperties": False,
+        "minProperties": 60,
+    }
+    compiled = compile_json_schema(schema, byte_vocabulary())
+    matcher = compiled.matcher()
+    for byte in begun:
+        matcher.accept(byte)
+    read = steps_of(monkeypatch, ParserStates, "take")
+    found = matcher.shortest_completion()
+    assert found is not None
+    assert len(read) < 30
+    for token in found.tokens:
+        matcher.accept(token)
+    assert matcher.is_finished
+    assert len(json.loads(begun + found.text)) == 60
+
+
+def test_members_of_an_object_are_spelled_once_for_all_completions(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"p{at}" for at in range(300)]
+    schema = {"type": "object", "properties": {name: {"type": "integer"} for name in names}, "required": names}
+    compiled = compile_json_schema(schema, byte_vocabulary())
+    spelled = steps_of(monkeypatch, Outright, "_member")
+    first = compiled.matcher().shortest_completion()
+    assert first is not None
+    assert len(spelled) == 299  # the name and value of the first are found by the search
+    matcher = compiled.matcher()
+    for byte in b'{"p0":1,"p1":1':
+        matcher.accept(byte)
+    assert matcher.shortest_completion() is not None
+    assert len(spelled) == 299
+
+
+def test_an_object_that_is_too_long_to_be_proposed_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    value = {f"key {at}": "a value" * 4 for at in range(3_000)}
+    matcher = compile_json_schema({"const": value}, byte_vocabulary()).matcher()
+    proposed = steps_of(monkeypatch, Outright, "rest")
+    matcher.shortest_completion()
+    assert [each.too_long for each in proposed] == [True]
+
+
+def test_completions_leave_a_share_of_the_work_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = {"type": "array", "items": {"type": "integer"}, "minItems": 300, "contains": {"minimum": 7}}
+    matcher = compile_json_schema({**schema, "minContains": 300}, byte_vocabulary()).matcher()
+    left = steps_of(monkeypatch, search._Search, "_deep")
+    begun: list[float] = []
+    run = search._Search.run
+
+    def noting(self: Any) -> bytes | None:
+        begun.append(meter.left())
+        return run(self)
+
+    monkeypatch.setattr(search._Search, "run", noting)
+    with meter.allowed(meter.Allowance(5.0, meter.WorkExhausted, charges=1_000)), pytest.raises(meter.WorkExhausted):
+        search.shortest_completion(matcher._states, matcher._at, matcher._tape, matcher._grammar.costs)
+    assert (begun, left) == ([750.0], [])
+
+
+def test_names_that_are_looked_through_are_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {f"p{at}": {"type": "integer"} for at in range(2_000)}
+    matcher = compile_json_schema({"type": "object", "properties": names}, byte_vocabulary()).matcher()
+    chosen = charges_of(monkeypatch, ObjectState, "_chosen", lambda given, _: len(given[0].plan.spelled) / 20)
+    for byte in b'{"p100':
+        allowed(matcher, byte_vocabulary())
+        matcher.accept(byte)
+    assert max(work for _, work in chosen) == 100
+    assert not too_little(chosen)
+
+
+def test_small_steps_are_charged_for_however_often_others_look_at_the_clock() -> None:
+    """A mask of 200 kinds of objects asks a guard at each second step, and that looks."""
+    with meter.allowed(meter.Allowance(5.0, ValueError("over"), charges=10_000, step=2.0)):
+        for _ in range(3_000):
+            meter.tick()
+            meter.look()
+            meter.charge(0.5)
+        assert meter.left() < 10_000 - 0.5 * 3_000 - 2 * 2_500

@@ -9,7 +9,7 @@ import pytest
 from sluicegate.grammar import GrammarOptions, compile_json_schema
 from sluicegate.grammar.budget import meter
 from sluicegate.grammar.json import root
-from sluicegate.grammar.schema.containers import Object
+from sluicegate.grammar.schema.containers import Existential, Object
 from sluicegate.grammar.schema.document import Subschema
 from sluicegate.grammar.schema.semantics import Semantics
 from tests.grammar.grammar_checks import byte_vocabulary, check_schema
@@ -106,3 +106,13 @@ def test_a_part_that_speaks_of_all_names_is_asked_for_each() -> None:
     parts.insert(3, {"properties": {"p1": {"minLength": 2}}, "additionalProperties": {"type": ["string", "null"]}})
     valid = [{"p1": "ab", "p5": "a"}, {"p6": "abc", "x": None}, {"p15": ""}]
     check_schema({"type": "object", "allOf": parts}, valid, [{"p1": "a"}, {"p5": "ab"}, {"x": 1}, {"p3": None}])
+
+
+def test_demands_that_are_too_many_are_left_to_a_check_in_linear_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each was compared with each, part for part: 300 took most of a second of a mask."""
+    compared = counted(monkeypatch, Existential, "__eq__")
+    names = [f"p{at}" for at in range(150)]
+    needs = {name: [f"q{at}", f"r{at}", f"s{at}"] for at, name in enumerate(names)}
+    schema = {"type": "object", "properties": {name: {} for name in names}, "dependentRequired": needs}
+    compile_json_schema(schema, byte_vocabulary())
+    assert len(compared) < 10 * len(names)

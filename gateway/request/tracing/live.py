@@ -123,6 +123,7 @@ class LiveRequests:
             failure=exchange.failure,
             constraint=request.constraint,
             tools=request.tools,
+            request_bytes=request.nbytes,
         )
 
     def _timeline(self, exchange: Exchange) -> Timeline | None:

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sluicegate.gateway.telemetry.finished_request import FinishedRequest
+from sluicegate.gateway.telemetry.finished_request import FinishedRequest, fits_beside
 from sluicegate.gateway.telemetry.otlp.encoding import encode
 from sluicegate.gateway.telemetry.otlp.sending import ExportRefused, ExportTarget, Sender
 from sluicegate.gateway.telemetry.span_builder import Value
@@ -54,7 +54,7 @@ class Exporter:
         self._thread.start()
 
     def take(self, done: FinishedRequest) -> None:
-        if len(self._queue) >= self.limit:
+        if len(self._queue) >= self.limit or not fits_beside(done, self._queue):
             self.counts.dropped += 1
             return
         self._queue.append(done)

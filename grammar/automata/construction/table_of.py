@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from sluicegate.grammar.automata.construction.lookaround import search_table
 from sluicegate.grammar.automata.construction.subset import compile_tree
 from sluicegate.grammar.automata.patterns.anchors import search_tree
@@ -21,9 +19,10 @@ from sluicegate.grammar.automata.patterns.syntax import (
 from sluicegate.grammar.automata.tables import algebra
 from sluicegate.grammar.automata.tables.table import Table
 from sluicegate.grammar.budget.meter import Budget, WorkMeter
+from sluicegate.grammar.budget.remembered import remembered
 
 
-@lru_cache(maxsize=512)
+@remembered(512)
 def compile_pattern(pattern: str, dialect: Dialect, anchored: bool, ignore_case: bool, budget: Budget) -> Table:
     """Return the canonical table; see `CharDfa.from_pattern`."""
     meter = WorkMeter(budget)

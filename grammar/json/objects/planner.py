@@ -62,7 +62,7 @@ class ObjectPlanner:
         try:
             return self._counted(spec)
         except TooMany as error:
-            dropped = error.demands
+            dropped = frozenset(error.demands)
         some = tuple(demand for demand in spec.existentials if demand not in dropped)
         checks = spec.checks | {demand.origin for demand in dropped}
         return self.plan(replace(spec, existentials=some, checks=checks))

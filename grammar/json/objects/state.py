@@ -23,8 +23,9 @@ from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _COMMA = 0x2C
-_OF_NAMES = 15
-"""Work charged for the names that are left where items before matter."""
+_OF_NAMES, _SPELLED_A_CHARGE = 15, 12
+"""Work charged for the names that are left where items before matter, and listed names that are looked through per unit
+charged."""
 
 
 class ObjectState(ObjectMembers):
@@ -135,6 +136,7 @@ class ObjectState(ObjectMembers):
         return self._chosen(range(offered[0], offered[-1] + 1) if plan.in_order else frozenset(offered))
 
     def _chosen(self, names: Container[int]) -> Literals:
+        charge(len(self.plan.spelled) / _SPELLED_A_CHARGE)
         return Literals([pair for pair in self.plan.spelled if pair[1] in names])
 
     def without_name(self, tape: Tape) -> ObjectMembers:

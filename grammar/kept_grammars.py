@@ -1,0 +1,76 @@
+"""Grammars that are kept for further requests, in order of their last use."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections import OrderedDict
+from typing import Any
+
+from sluicegate.grammar.compile_pool import CompileJob
+
+KEPT_BYTES = 256 << 20
+"""Most bytes of all kept grammars together. The usual one takes some 50 kB, so that their number bounds them; one
+schema of 8 MB, or one Lark grammar of 150 kB, takes 40 MB."""
+
+Key = tuple[str, bytes]
+
+
+class KeptGrammars:
+    """Keeps up to `most` grammars of `KEPT_BYTES`, and the last one however large it is. Used on one event loop.
+
+    Grammars hold themselves in cycles, and the collector counts objects, not the megabytes of tables that one object
+    has: it is called where as many bytes as may be kept were dropped.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._jobs: OrderedDict[Key, tuple[CompileJob, int]] = OrderedDict()
+        self._bytes = 0
+        self._dropped_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def get(self, key: Key) -> CompileJob | None:
+        """Return the compilation under `key`, which may still run; None where there is none, or it failed."""
+        found = self._jobs.get(key)
+        if found is None:
+            return None
+        if _failed(found[0].done):  # just now: its callback has not run yet
+            self._drop(key)
+            return None
+        self._jobs.move_to_end(key)
+        return found[0]
+
+    def keep(self, key: Key, job: CompileJob) -> None:
+        """Keep a compilation while it runs, and then if it succeeds: the error of one that failed holds all that the
+        compiler had in hand."""
+        self._jobs[key] = job, 0
+        self._make_room()
+        job.done.add_done_callback(lambda done: self._ended(key, job))
+
+    def _ended(self, key: Key, job: CompileJob) -> None:
+        if self._jobs.get(key, (None,))[0] is not job:
+            return
+        self._jobs[key] = job, job.kept_bytes
+        self._bytes += job.kept_bytes
+        if _failed(job.done):
+            self._drop(key)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        while len(self._jobs) > self._most or (self._bytes > KEPT_BYTES and len(self._jobs) > 1):
+            self._drop(next(iter(self._jobs)))
+
+    def _drop(self, key: Key) -> None:
+        found = self._jobs.pop(key)[1]
+        self._bytes -= found
+        self._dropped_bytes += found
+        if self._dropped_bytes > KEPT_BYTES:
+            self._dropped_bytes = 0
+            gc.collect()
+
+
+def _failed(done: asyncio.Future[Any]) -> bool:
+    return done.done() and (done.cancelled() or done.exception() is not None)

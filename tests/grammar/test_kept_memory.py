@@ -1,0 +1,113 @@
+"""What is kept of grammars is bounded by its memory: callers decide how large they are."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sluicegate.grammar import InvalidGrammar, compile_lark, compile_regex, kept_grammars
+from sluicegate.grammar.budget import remembered
+from sluicegate.grammar.schema import constants, strings
+from sluicegate.grammar.store.footprint import footprint
+from sluicegate.plugins import Constraint
+from tests.grammar.grammar_checks import byte_vocabulary
+from tests.grammar.test_stage import build
+from tests.grammar.test_stage import model as model
+from tests.waiting import soon
+
+
+def described(number: int) -> Constraint:
+    return Constraint("json_schema", {"type": "string", "description": f"{number}" + "d" * 1_000_000})
+
+
+async def test_large_grammars_are_kept_up_to_so_many_bytes(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_grammars, "KEPT_BYTES", 2_500_000)
+    stage = build({"cache_dir": ""})
+    made = [await stage.compile(described(number), model) for number in range(3)]
+    assert [await stage.compile(described(number), model) is made[number] for number in (2, 1, 0)] == [
+        True,
+        True,
+        False,
+    ]
+    await stage.close()
+
+
+async def test_one_grammar_is_kept_however_large_it_is(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_grammars, "KEPT_BYTES", 1)
+    stage = build({"cache_dir": ""})
+    made = await stage.compile(described(0), model)
+    assert await stage.compile(described(0), model) is made
+    await stage.close()
+
+
+async def test_dropped_grammars_are_collected_before_they_fill_the_memory(
+    model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a full collection, which the collector itself makes after so many objects only."""
+    monkeypatch.setattr(kept_grammars, "KEPT_BYTES", 2_500_000)
+    stage = build({"cache_dir": ""})
+    gc.disable()
+    try:
+        made = [weakref.ref(await stage.compile(described(number), model)) for number in range(8)]
+    finally:
+        gc.enable()
+    assert sum(one() is not None for one in made) <= 5  # kept, and dropped since
+    await stage.close()
+
+
+class Schema(dict[str, Any]):
+    """A dictionary that tells when it is gone."""
+
+
+async def test_nothing_is_kept_of_a_grammar_that_cannot_be_compiled(model: Any) -> None:
+    stage = build({"cache_dir": ""})
+    schema = Schema({"type": "strng"})
+    gone = weakref.ref(schema)
+    with pytest.raises(InvalidGrammar):
+        await stage.compile(Constraint("json_schema", schema), model)
+    del schema
+
+    def is_gone() -> bool:
+        gc.collect()
+        return gone() is None
+
+    await soon(is_gone)  # the loop and the thread let go of it when they go on
+    await stage.close()
+
+
+async def test_what_is_remembered_of_texts_is_forgotten_after_some_work(
+    model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remembered, "FORGET_S", 0.0)
+    stage = build({"cache_dir": ""})
+    await stage.compile(Constraint("json_schema", {"enum": ["x" * 100_000]}), model)
+    await stage.compile(Constraint("json_schema", {"pattern": "^[a-z]{1,500}$", "type": "string"}), model)
+    assert (strings.pattern.cache_info().currsize, constants.constant_set.cache_info().currsize) == (0, 0)
+    await stage.close()
+
+
+def test_little_work_forgets_nothing() -> None:
+    strings.pattern("^few$", 100)
+    remembered.Forgetting().worked(0.9 * remembered.FORGET_S)
+    assert strings.pattern.cache_info().currsize > 0
+
+
+def test_a_footprint_counts_views_once_and_nothing_that_is_shared() -> None:
+    table = np.zeros(100_000, np.int8)
+    shared = [bytes(10_000)]
+    found, whole = footprint([table[:5], table[5:], shared, lambda: table], (shared,), 1_000)
+    assert 100_000 < found < 102_000
+    assert whole
+    assert footprint([bytes(10) for _ in range(100)], (), 50)[1] is False
+
+
+def test_a_footprint_holds_the_tables_of_a_grammar_and_not_its_vocabulary() -> None:
+    vocabulary = byte_vocabulary()
+    small = compile_regex("[ab]", vocabulary)
+    large = compile_lark('start: "' + "x" * 5_000 + '"', vocabulary)
+    assert footprint(small, (vocabulary,), 20_000)[0] < 200_000
+    assert footprint(large, (vocabulary,), 100_000)[0] > 1_000_000
