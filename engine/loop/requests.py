@@ -168,7 +168,8 @@ class Requests:
         job = submission.generation.job
         if not job.probed or self._runner.scores is None or submission.adapter is not None:
             return None
-        return ProbedReading(self._runner.scores, len(job.prompt.token_ids), job.by_sentence)
+        known = len(job.prompt.token_ids)
+        return ProbedReading(self._runner.scores, known, job.by_sentence, job.scores_behind)
 
     def _looks_up(self, job: Job) -> bool:
         wanted = self._proposer.speculation
@@ -215,7 +216,7 @@ class Requests:
             last = sequence.output.last_piece(reason, stopped=sequence.stopped, closed=sequence.closed)
             if sequence.probed is None:
                 self.outbox.add(sequence.owner, last)
-            elif reason == "cancelled":
+            elif reason == "cancelled" and not sequence.probed.behind:
                 sequence.probed.drop()
                 self.outbox.add(sequence.owner, Piece(last.index, finish_reason=reason))
             else:
@@ -223,10 +224,15 @@ class Requests:
                 self._release(sequence, sequence.probed)
 
     def deliver(self, sequence: Sequence, piece: Piece) -> None:
-        """Deliver a piece; of a probed sequence only after all its tokens are scored."""
-        if sequence.probed is None:
+        """Deliver a piece; of a probed sequence only after all its tokens are scored, unless scores come behind."""
+        probed = sequence.probed
+        if probed is None:
             self.outbox.add(sequence.owner, piece)
-        elif sequence.probed.hold(piece, len(sequence.tokens) - sequence.probed.silent_end):
+        elif probed.behind:
+            end = len(sequence.tokens) - probed.silent_end
+            probed.follow(piece, end, sequence.blocks, sequence.computed)
+            self.outbox.add(sequence.owner, piece)
+        elif probed.hold(piece, len(sequence.tokens) - probed.silent_end):
             self.due[sequence] = None
 
     def _reads_rest(self, sequence: Sequence, probed: ProbedReading, reason: FinishReason) -> bool:
@@ -253,8 +259,9 @@ class Requests:
         if probed.ending is not None and sequence.computed >= len(sequence.tokens) - probed.silent_end:
             self._end(sequence, probed.ending)
             return
-        probed.collect(sequence.blocks, sequence.computed)
-        self._release(sequence, probed)
+        if not probed.behind:
+            probed.collect(sequence.blocks, sequence.computed)
+            self._release(sequence, probed)
         if probed.is_due or probed.ending is not None:
             self.due[sequence] = None
 

@@ -1,7 +1,8 @@
 """Hold back the pieces of a probed sequence until the probes have scored their tokens.
 
 A token's states are known one step after it was drawn; then its piece may leave with the scores. Whoever reads by
-sentence gets several pieces as one: what a probe costs is then no work for each token.
+sentence gets several pieces as one, and whoever does not wait for scores gets each piece at once and the scores of
+several later: what a probe costs is then no work for each token.
 
 Scores are read when pieces leave, or the sequence gives up its blocks. Those of rejected draft tokens are never read,
 since a sequence does not count them as computed.
@@ -14,10 +15,13 @@ from dataclasses import dataclass, field
 
 from sluicegate.engine.probes.score_pool import ScorePool, Scores
 from sluicegate.plugins import FinishReason, Piece
+from sluicegate.plugins.contract.answers import join_pieces
 from sluicegate.plugins.contract.sentence_ends import SentenceWatch
 
 MOST_JOINED = 16
 """Most pieces that wait for the end of a sentence."""
+BEHIND = 32
+"""Pieces whose scores follow together, where nobody waits for them."""
 
 
 @dataclass(slots=True)
@@ -29,6 +33,8 @@ class ProbedReading:
     """Number of tokens whose scores have been read, the prompt's included; those are not judged."""
     by_sentence: bool = False
     """Whether pieces are joined up to the end of a sentence."""
+    behind: bool = False
+    """Whether pieces leave before their scores, which later pieces bring."""
     ending: FinishReason | None = None
     """Set when the answer has ended except for its last tokens, whose states are computed by a later step."""
     silent_end: int = 0
@@ -53,6 +59,15 @@ class ProbedReading:
         self._due_to = tokens
         return True
 
+    def follow(self, piece: Piece, tokens: int, blocks: Seq[int], computed: int) -> None:
+        """Note a piece that leaves at once, with the first `tokens` tokens of the sequence. It brings the scores of the
+        pieces before it if these are `BEHIND`; `blocks` and `computed` as for `collect`."""
+        held = self._held
+        if len(held) >= BEHIND and held[-1][1] <= computed:
+            self.collect(blocks, computed)
+            self._bring(piece)
+        held.append((piece, tokens))
+
     @property
     def is_due(self) -> bool:
         """Return whether pieces should leave as soon as their tokens are scored."""
@@ -67,7 +82,10 @@ class ProbedReading:
 
     def release(self) -> Piece | None:
         """Return the pieces whose tokens are all scored as one, with their scores; None if there are none. A piece
-        without a token of its own (the end of a split character) gets the scores of the token before."""
+        without a token of its own (the end of a split character) gets the scores of the token before. Where scores
+        come behind, return the last piece, with the scores of all before it and its own."""
+        if self.behind:
+            return self._bring(self._held[-1][0]) if self._held else None
         leaving, known = self._held, self.known
         if leaving and leaving[-1][1] <= known:
             self._held = []
@@ -81,30 +99,26 @@ class ProbedReading:
         self._held.clear()
 
     def _joined(self, pieces: Seq[tuple[Piece, int]]) -> Piece:
-        probed: list[Scores] = []
-        joined: list[tuple[int, int]] = []
         for piece, end in pieces:
-            if (new := end - self._told) > 0:
-                self._last, self._told = tuple(self._scores[:new]), end
-                del self._scores[:new]
-            probed += self._last
-            joined.append((len(piece.text), len(self._last)))
-        return _as_one([piece for piece, _ in pieces], tuple(probed), tuple(joined))
+            scores = self._scores_of(piece, end)
+            object.__setattr__(piece, "probed", scores)  # nobody else has seen it yet; a copy takes as long as a draw
+        return join_pieces([piece for piece, _ in pieces], pieces[-1][0])
 
+    def _bring(self, piece: Piece) -> Piece:
+        """Give `piece`, which has not left yet, the scores of all held pieces that are known; the others are dropped
+        with the sequence."""
+        parts = [(len(held.text), self._scores_of(held, end)) for held, end in self._held if end <= self.known]
+        del self._held[: len(parts)]
+        object.__setattr__(piece, "probed", tuple([one for _, scores in parts for one in scores]))
+        object.__setattr__(piece, "joined", tuple([(size, len(scores)) for size, scores in parts]))
+        object.__setattr__(piece, "behind", True)
+        return piece
 
-def _as_one(pieces: Seq[Piece], probed: tuple[Scores, ...], joined: tuple[tuple[int, int], ...]) -> Piece:
-    last = pieces[-1]
-    if len(pieces) == 1:
-        object.__setattr__(last, "probed", probed)  # nobody else has seen it yet; a copy takes as long as a draw
-        return last
-    return Piece(
-        last.index,
-        "".join([piece.text for piece in pieces]),
-        tuple([token for piece in pieces for token in piece.token_ids]),
-        tuple([entry for piece in pieces for entry in piece.logprobs]),
-        last.finish_reason,
-        closed=last.closed,
-        stopped_by=last.stopped_by,
-        probed=probed,
-        joined=joined,
-    )
+    def _scores_of(self, piece: Piece, end: int) -> tuple[Scores, ...]:
+        """Take the scores of the tokens up to `end` that no piece has got yet. Text without any gets those taken
+        last."""
+        if (new := end - self._told) > 0:
+            self._last, self._told = tuple(self._scores[:new]), end
+            del self._scores[:new]
+            return self._last
+        return self._last if piece.text else ()

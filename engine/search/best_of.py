@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator
+from dataclasses import replace
 
 from sluicegate.engine.sequences.delivery import LiveGeneration
-from sluicegate.plugins import ClosedBy, FinishReason, Job, Piece, Timeline, TokenLogprob, Usage
-
-
-@dataclass(slots=True)
-class _Choice:
-    index: int
-    text: str = ""
-    tokens: list[int] = field(default_factory=list)
-    logprobs: list[TokenLogprob] = field(default_factory=list)
-    reason: FinishReason | None = None
-    closed: ClosedBy = ""
-    probed: tuple[Mapping[str, float], ...] = ()
-    joined: tuple[tuple[int, int], ...] = ()
-
-    @property
-    def score(self) -> float:
-        """Return the mean logprob; that of an answer without tokens is the highest possible."""
-        return sum(entry.logprob for entry in self.logprobs) / max(1, len(self.logprobs))
+from sluicegate.plugins import Job, Piece, Timeline, Usage
+from sluicegate.plugins.contract.answers import join_pieces
 
 
 class BestOf:
@@ -50,32 +34,24 @@ class BestOf:
         self._inner.cancel()
 
     async def __aiter__(self) -> AsyncIterator[Piece]:
-        choices = [_Choice(index) for index in range(self._inner.job.n)]
+        choices: list[list[Piece]] = [[] for _ in range(self._inner.job.n)]
         async for piece in self._inner:
-            choice = choices[piece.index]
-            choice.text += piece.text
-            choice.tokens += piece.token_ids
-            choice.logprobs += piece.logprobs
-            choice.reason = piece.finish_reason or choice.reason
-            choice.closed = choice.closed or piece.closed
-            choice.probed += piece.probed
-            choice.joined += piece.joined or ((len(piece.text), len(piece.probed)),)
-        ranked = sorted(choices, key=lambda choice: (choice.reason == "cancelled", -choice.score))
+            choices[piece.index].append(piece)
+        whole = [join_pieces(pieces, pieces[-1]) for pieces in choices]
+        ranked = sorted(whole, key=lambda choice: (choice.finish_reason == "cancelled", -_score(choice)))
         for index, choice in enumerate(ranked[: self.job.n]):
-            shown = tuple(choice.logprobs) if self.job.sampling.logprobs is not None else ()
-            yield Piece(
-                index,
-                choice.text,
-                tuple(choice.tokens),
-                shown,
-                choice.reason,
-                closed=choice.closed,
-                probed=choice.probed,
-                joined=choice.joined if choice.probed else (),
-            )
+            shown = choice.logprobs if self.job.sampling.logprobs is not None else ()
+            yield replace(choice, index=index, logprobs=shown)
+
+
+def _score(choice: Piece) -> float:
+    """Return the mean logprob; that of an answer without tokens is the highest possible."""
+    return sum(entry.logprob for entry in choice.logprobs) / max(1, len(choice.logprobs))
 
 
 def widen(job: Job) -> Job:
-    """Return the job that generates all `best_of` choices, with logprobs to rank them by."""
+    """Return the job that generates all `best_of` choices, with logprobs to rank them by. Their pieces are joined, so
+    scores must not come behind."""
     logprobs = 0 if job.sampling.logprobs is None else job.sampling.logprobs
-    return replace(job, n=job.sampling.best_of or job.n, sampling=replace(job.sampling, logprobs=logprobs))
+    sampling = replace(job.sampling, logprobs=logprobs)
+    return replace(job, n=job.sampling.best_of or job.n, sampling=sampling, scores_behind=False)

@@ -8,24 +8,26 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
 from sluicegate.gateway.answer.shape import CALL, CALLED, THINK, THOUGHT, Shape
 from sluicegate.plugins import Channel, GenerationFailed, Piece, TokenLogprob
+from sluicegate.plugins.contract.answers import join_pieces
 
 _HEAD = re.compile(r'\s*\{"name": "([^"\\]+)", "arguments":\s*(?=\S)')
 _LONGEST_HEAD = 256
+TokenScores = tuple[Mapping[str, float], ...]
 Region = Literal["start", "opened", "thoughts", "gap", "answer", "head", "arguments"]
 
 
 class Regions:
     """The regions of one choice. Mutable; fed from the event loop."""
 
-    def __init__(self, shape: Shape, *, logprobs: bool = False) -> None:
+    def __init__(self, shape: Shape, *, logprobs: bool = False, scores_behind: bool = False) -> None:
         """Begin at the start of an output. `logprobs`: pieces carry them, and those of the answer's tokens are passed
-        on."""
+        on. `scores_behind`: probe scores come after their text."""
         self._calls, self._must_call = shape.calls, shape.must_call
         self._place: Region = {"none": "answer", "asked": "start", "begun": "opened"}[shape.thoughts]  # type: ignore[assignment]
         self._call = -1
@@ -33,38 +35,68 @@ class Regions:
         self._entries: deque[tuple[int, TokenLogprob]] | None = deque() if logprobs else None
         """Offset in the output, in bytes, at which each token begins."""
         self._fed = self._spelled = 0  # bytes of text, and of tokens with an entry
-        self._fresh: tuple[Mapping[str, float], ...] = ()
+        self._fresh: TokenScores = ()
         """Probe scores of tokens of which no text was released."""
-        self._newest: tuple[Mapping[str, float], ...] = ()
+        self._newest: TokenScores = ()
+        self._sent: deque[list[Piece]] | None = deque() if scores_behind else None
+        """For each piece whose scores have not come: the parts of the texts that were released with it."""
         self.thought_tokens = 0
         """Tokens that ended inside the reasoning."""
 
     def feed(self, piece: Piece) -> list[Piece]:
         """Return the text by region; the last piece ends the choice where `piece` does. Raises `GenerationFailed` for a
         call that is not spelled as the grammar demands, as only a model without grammar can write."""
+        if piece.probed and not piece.behind:
+            self._sent = None  # a generator that brings scores with their text
+        if self._sent is not None:
+            found = self._feed(replace(piece, probed=(), joined=(), behind=False) if piece.behind else piece)
+            self._sent.append([part for part in found if part.text])
+            return [*self._settle(piece, self._sent), *found] if piece.behind else found
+        if not piece.joined:
+            return self._feed(piece)
+        return list(_joined([part for single in _apart(piece) for part in self._feed(single)]))
+
+    def _feed(self, piece: Piece) -> list[Piece]:
         if self._place in ("start", "opened", "thoughts"):
             self.thought_tokens += len(piece.token_ids)
         if self._entries is not None:
             self._note(piece, self._entries)
         self._held += piece.text
-        probed = self._seen(piece)
         found = [part for part in self._parts(piece.index) if part.text or part.tool or part.ends]
+        is_released = any(part.text for part in found)
+        probed = self._seen(piece.probed, is_released=is_released) if self._sent is None else ()
         if probed:
-            found = [replace(part, probed=probed) for part in found]
-            self._fresh = () if any(part.text for part in found) else probed
+            found = [replace(part, probed=probed) if part.text else part for part in found]
         if piece.finish_reason is None:
             return found
         ending = "tool_calls" if piece.finish_reason == "stop" and self._call >= 0 else piece.finish_reason
         if piece.finish_reason == "stop" and self._place in ("opened", "thoughts", "head", "arguments"):
             raise GenerationFailed(f"the model stopped in the middle of its {self._place}; nothing of it is usable")
         last = self._piece(piece.index, self._rest(), finish_reason=ending)
-        return [*found, replace(last, closed=piece.closed, probed=probed)]
+        return [*found, replace(last, closed=piece.closed, probed=probed if last.text else ())]
 
-    def _seen(self, piece: Piece) -> tuple[Mapping[str, float], ...]:
-        """Return the probe scores of tokens whose text may leave now: of this piece, and of earlier ones since text
-        last left. With none of these, return the newest."""
-        self._newest = piece.probed or self._newest
-        return (*self._fresh, *piece.probed) or self._newest
+    def _seen(self, scores: TokenScores, *, is_released: bool) -> TokenScores:
+        """Return the probe scores of tokens whose text may leave with a piece that brings `scores`: its own, and those
+        since text last left. With none of these, return the newest."""
+        self._newest = scores or self._newest
+        found = (*self._fresh, *scores) or self._newest
+        self._fresh = () if is_released else found
+        return found
+
+    def _settle(self, piece: Piece, sent: deque[list[Piece]]) -> Iterator[Piece]:
+        """Yield, for each text, the scores that `piece` brings of its parts that were released before."""
+        settled: dict[tuple[Channel, int], list[tuple[int, TokenScores]]] = {}
+        at = 0
+        for _, count in piece.joined[: len(sent)]:
+            parts = sent.popleft()
+            scores = self._seen(piece.probed[at : at + count], is_released=bool(parts))
+            at += count
+            for part in parts:
+                settled.setdefault((part.channel, part.call), []).append((len(part.text), scores))
+        for (channel, call), theirs in settled.items():
+            probed = tuple([one for _, scores in theirs for one in scores])
+            joined = tuple([(size, len(scores)) for size, scores in theirs])
+            yield Piece(piece.index, channel=channel, call=call, probed=probed, joined=joined, behind=True)
 
     def _note(self, piece: Piece, entries: deque[tuple[int, TokenLogprob]]) -> None:
         """Place each entry: with its piece, where the tokens spell it, else behind the token before."""
@@ -198,6 +230,38 @@ class Regions:
             tool=tool,
             ends=ends,
         )
+
+
+def _apart(piece: Piece) -> Iterator[Piece]:
+    """Yield the pieces that a piece was joined of. Each has as many tokens as scores; the last one has the rest."""
+    text, tokens = 0, 0
+    for size, count in piece.joined[:-1]:
+        end, to = text + size, tokens + count
+        yield Piece(
+            piece.index,
+            piece.text[text:end],
+            piece.token_ids[tokens:to],
+            piece.logprobs[tokens:to],
+            probed=piece.probed[tokens:to],
+        )
+        text, tokens = end, to
+    rest = piece.token_ids[tokens:], piece.logprobs[tokens:], piece.probed[tokens:]
+    yield replace(piece, text=piece.text[text:], token_ids=rest[0], logprobs=rest[1], probed=rest[2], joined=())
+
+
+def _joined(parts: Sequence[Piece]) -> Iterator[Piece]:
+    """Yield successive parts of one text as one, up to its end; the one that opens a call stays by itself."""
+    run: list[Piece] = []
+    for part in parts:
+        if run and (part.channel, part.call, None) != (run[-1].channel, run[-1].call, part.tool or run[-1].tool):
+            yield join_pieces(run, run[-1])
+            run = []
+        run.append(part)
+        if part.ends:
+            yield join_pieces(run, part)
+            run = []
+    if run:
+        yield join_pieces(run, run[-1])
 
 
 def _bytes(text: str) -> bytes:

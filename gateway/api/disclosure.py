@@ -35,7 +35,7 @@ FIELDS: Mapping[type, Table] = {
         "derived": "logprobs",
         "ours": "index finish_reason channel call closed ends",
         "asked": "stopped_by",
-        "dropped": "token_ids probed joined",
+        "dropped": "token_ids probed joined behind",
     },
     Delta: {
         "screened": "text opened",

@@ -18,6 +18,7 @@ from typing import Any
 
 from sluicegate.gateway.rails.stage_calls import Unfinished, at_once, within
 from sluicegate.plugins import AwaitedSession, Channel, Piece, Verdict
+from sluicegate.plugins.contract.answers import join_pieces
 from sluicegate.safety import Joined, JudgeSession, RailPolicy, Released, check_verdict, decoded_escape
 
 LONG = 1024
@@ -198,7 +199,7 @@ class JudgedText:
         self._came += len(piece.text)
         read, joined = as_read(self.spelling, piece.text, piece.joined)
         steps: list[Step] = []
-        for judge in self._counting if read else ():
+        for judge in self._counting if piece.text or piece.probed else ():
             judge.add_log_odds(len(read), piece.probed, joined)
         if read and self._is_held(read):
             return steps
@@ -332,22 +333,9 @@ def _joined(pieces: Iterable[Piece]) -> Iterator[Piece]:
     size = 0
     for piece in pieces:
         if run and size + len(piece.text) > LONG:
-            yield _as_one(run)
+            yield join_pieces(run, run[0])
             run, size = [], 0
         run.append(piece)
         size += len(piece.text)
     if run:
-        yield _as_one(run)
-
-
-def _as_one(run: Sequence[Piece]) -> Piece:
-    if len(run) == 1:
-        return run[0]
-    return replace(
-        run[0],
-        text="".join([piece.text for piece in run]),
-        token_ids=tuple([token for piece in run for token in piece.token_ids]),
-        logprobs=tuple([entry for piece in run for entry in piece.logprobs]),
-        probed=tuple([scores for piece in run for scores in piece.probed]),
-        joined=(),
-    )
+        yield join_pieces(run, run[0])

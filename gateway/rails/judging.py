@@ -9,20 +9,12 @@ Not covered: choices are judged one after the other, as their pieces come.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
-from sluicegate.gateway.rails.judged_text import (
-    PART,
-    ActiveJudge,
-    JudgedText,
-    ReadableJson,
-    Step,
-    TextVerdict,
-    as_read,
-)
+from sluicegate.gateway.rails.judged_text import ActiveJudge, JudgedText, ReadableJson, Step, TextVerdict
+from sluicegate.gateway.rails.shadow_judging import ShadowJudge
 from sluicegate.gateway.rails.stage_calls import LONGEST_S
 from sluicegate.gateway.rails.states import reads_states
 from sluicegate.gateway.rails.text_windows import read_as
@@ -40,27 +32,10 @@ from sluicegate.plugins import (
     offers,
     properties_of,
 )
-from sluicegate.safety import RAIL_FAILURES, Joined, JudgeRail, Released, WindowLimits
+from sluicegate.safety import RAIL_FAILURES, JudgeRail, WindowLimits
 
 log = logging.getLogger("sluicegate.rails")
 Key = tuple[Channel, int]
-
-
-_Shown = tuple[str, Sequence[Mapping[str, float]], Joined]
-"""A text, the probes' scores of its tokens, and the parts that it was joined of."""
-
-
-@dataclass(slots=True)
-class _Shadow:
-    """A judge in shadow mode at work on one text."""
-
-    judge: ActiveJudge
-    spelling: ReadableJson | None
-    texts: asyncio.Queue[_Shown | None] = field(default_factory=asyncio.Queue)
-    task: asyncio.Task[list[Released]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.task = asyncio.create_task(_watched(self))
 
 
 class Judging:
@@ -83,7 +58,8 @@ class Judging:
         self._lead = lead
         self._choices: list[dict[Key, JudgedText]] = [{} for _ in range(request.n)]
         self._stopped = [False] * request.n
-        self._shadows: dict[tuple[int, Channel, int], list[_Shadow]] = {}
+        self._shadows: dict[tuple[int, Channel, int], list[ShadowJudge]] = {}
+        self._acts = any(limits.rail_policy(name).mode != "shadow" for name, _ in self._rails)
         self._judges: list[ActiveJudge] = []
         self.failure: StageFailed | None = None
         """To be raised once the steps before it are handled."""
@@ -111,6 +87,14 @@ class Judging:
                 mine[category] = max(round(score, 4), mine.get(category, 0.0))
         return found
 
+    def reads_beside(self, piece: Piece) -> bool:
+        """Have judges in shadow mode read `piece`; return False where a judge acts, which must be asked about it:
+        `feed`. This is most of what a judge in shadow mode costs, for every token."""
+        if self._acts:
+            return False
+        self._show(self._text(piece), piece, ends=piece.finish_reason is not None or piece.ends)
+        return True
+
     async def feed(self, piece: Piece) -> list[Step]:
         """Return the pieces that may go on to the windows, in order, and the judges' verdicts."""
         if self._stopped[piece.index] or self.failure is not None:
@@ -125,13 +109,22 @@ class Judging:
             steps += await self._end(text, piece)
         return steps
 
+    @property
+    def awaits_scores(self) -> bool:
+        """Return whether a judge in shadow mode was shown text whose scores have not come."""
+        return any(shadow.awaits_scores for shadows in self._shadows.values() for shadow in shadows)
+
+    def add_scores(self, piece: Piece) -> None:
+        """Add the scores that a piece brings after its text was stopped by another rail; none of its text."""
+        for shadow in self._shadows.get((piece.index, piece.channel, piece.call), ()):
+            shadow.show_scores(piece)
+
     async def finish(self) -> list[TextVerdict]:
         """Wait for the judges in shadow mode and return their verdicts; every text has ended."""
         found: list[TextVerdict] = []
         for (index, channel, call), shadows in self._shadows.items():
             for shadow in shadows:
-                shadow.texts.put_nowait(None)
-                found += [TextVerdict(index, channel, call, released) for released in await shadow.task]
+                found += [TextVerdict(index, channel, call, released) for released in await shadow.verdicts()]
         self._shadows = {}
         return found
 
@@ -139,7 +132,7 @@ class Judging:
         """Cancel the judges in shadow mode. Idempotent."""
         for shadows in self._shadows.values():
             for shadow in shadows:
-                shadow.task.cancel()
+                shadow.cancel()
 
     async def _end(self, text: JudgedText, piece: Piece) -> list[Step]:
         """Close a complete text; where the choice has ended, all its texts, in the order in which they began."""
@@ -174,7 +167,7 @@ class Judging:
             if judge is None:
                 continue
             if judge.rail_policy.mode == "shadow":
-                shadow = _Shadow(judge, ReadableJson() if self._is_json(channel) else None)
+                shadow = ShadowJudge(judge, ReadableJson() if self._is_json(channel) else None)
                 self._shadows.setdefault((index, channel, call), []).append(shadow)
             else:
                 acting.append(judge)
@@ -204,10 +197,7 @@ class Judging:
 
     def _show(self, text: JudgedText, piece: Piece, *, ends: bool) -> None:
         for shadow in self._shadows.get((text.index, text.channel, text.call), ()):
-            if piece.text:
-                shadow.texts.put_nowait((piece.text, piece.probed, piece.joined))
-            if ends:
-                shadow.texts.put_nowait(None)
+            shadow.show(piece, ends=ends)
 
 
 def _session(
@@ -229,38 +219,6 @@ class _FailedSession:
 
     async def close(self) -> Verdict:
         raise self._error
-
-
-async def _watched(shadow: _Shadow) -> list[Released]:
-    """Judge beside the stream, and return the steps that enforcing would have taken."""
-    judge, fed = shadow.judge, 0
-    found: list[Released] = []
-    try:
-        while (shown := await shadow.texts.get()) is not None:
-            text, probed, joined = shown
-            if judge.reads_states and not probed:  # a kept answer, or another model's: there is nothing to judge
-                return found
-            read, joined = as_read(shadow.spelling, text, joined)
-            judge.add_log_odds(len(read), probed, joined)
-            for at in range(0, len(read), PART):
-                fed += len(read[at : at + PART])
-                found += _would(judge, await judge.ask(read[at : at + PART], fed))
-                if judge.silent:
-                    return found
-        found += _would(judge, await judge.ask(None, fed))
-    except Exception as error:
-        found.append(Released(failures=(f"{judge.name}: {type(error).__name__}",)))
-    return found
-
-
-def _would(judge: ActiveJudge, verdict: Verdict) -> list[Released]:
-    found: list[Released] = []
-    if verdict.escalate:
-        found.append(Released(shadow=(f"{judge.name}: escalate: {verdict.escalate}",)))
-    if verdict.block is not None:
-        judge.silent = True
-        found.append(Released(shadow=(f"{judge.name}: {judge.rail_policy.on_block}: {verdict.block}",)))
-    return found
 
 
 def _why(error: Exception) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from sluicegate.gateway.rails.policy import Policy
-from sluicegate.plugins import ConfigurationError, Generator, ProbedModel, ServedModel, shows
+from sluicegate.plugins import Channel, ConfigurationError, Generator, ProbedModel, ServedModel, shows
 from sluicegate.safety import CascadeJudge, JudgeRail, ProbeAnswerJudge
 
 
@@ -22,10 +22,10 @@ def any_enforced(rails: Iterable[tuple[str, object]], policy: Policy) -> bool:
     return any(policy.rail_policy("moderate", name).mode == "enforce" for name, _ in rails)
 
 
-def holds_content(rails: Iterable[tuple[str, object]], policy: Policy) -> bool:
-    """Return whether one of the rails holds the answer's text to the end of its sentences, under the policy."""
+def holds_texts(rails: Iterable[tuple[str, object]], policy: Policy, channels: Collection[Channel]) -> bool:
+    """Return whether one of the rails holds texts of all `channels` to the end of their sentences, under the policy."""
     acting = [rail for name, rail in rails if policy.rail_policy("moderate", name).mode == "enforce"]
-    return any(isinstance(rail, JudgeRail) and "content" in rail.properties.channels for rail in acting)
+    return any(isinstance(rail, JudgeRail) and rail.properties.channels.issuperset(channels) for rail in acting)
 
 
 def check_probes(rails: Iterable[tuple[str, object]], generator: Generator) -> None:

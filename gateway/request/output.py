@@ -8,6 +8,7 @@ from dataclasses import replace
 from sluicegate.gateway.answer.content_stops import ContentStops
 from sluicegate.gateway.answer.regions import Regions
 from sluicegate.gateway.request.context import Exchange
+from sluicegate.gateway.request.state_scores import may_follow
 from sluicegate.plugins import Answer, Generation, Piece, Timeline, Usage
 
 LONG = 1024
@@ -24,7 +25,8 @@ def pieces_of(exchange: Exchange) -> AsyncIterable[Piece]:
 
 async def _by_region(exchange: Exchange, generation: Generation) -> AsyncIterator[Piece]:
     asked, shape = exchange.request.sampling, exchange.attempt.shape
-    regions = [Regions(shape, logprobs=asked.logprobs is not None) for _ in range(exchange.request.n)]
+    behind, logprobs = may_follow(exchange), asked.logprobs is not None
+    regions = [Regions(shape, logprobs=logprobs, scores_behind=behind) for _ in range(exchange.request.n)]
     stops = [ContentStops(asked) for _ in range(exchange.request.n)] if asked.stop else None
     pieces = aiter(generation)
     try:

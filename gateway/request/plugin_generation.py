@@ -180,6 +180,8 @@ def _fault(piece: object, n: int) -> str:
         return "a piece whose `logprobs` are no tuple of whole TokenLogprob"
     if piece.probed and not (isinstance(piece.probed, tuple) and all(isinstance(p, Mapping) for p in piece.probed)):
         return "a piece whose `probed` is no tuple of mappings"
+    if type(piece.behind) is not bool:
+        return "a piece whose `behind` is none"
     if piece.joined and not _adds_up(piece):
         return "a piece whose `joined` does not add up to its text and `probed`"
     return ""
@@ -190,7 +192,8 @@ def _adds_up(piece: Piece) -> bool:
     pairs = isinstance(parts, tuple) and all(isinstance(one, tuple) and len(one) == 2 for one in parts)
     if not pairs or not all(type(number) is int and number >= 0 for one in parts for number in one):
         return False
-    return (sum(one[0] for one in parts), sum(one[1] for one in parts)) == (len(piece.text), len(piece.probed))
+    size, scores = sum(one[0] for one in parts), sum(one[1] for one in parts)
+    return scores == len(piece.probed) and (piece.behind or size == len(piece.text))
 
 
 def _is_logprob(found: object) -> bool:

@@ -7,9 +7,10 @@ A request runs on the stages that were in place when it was opened, whatever is 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import replace
 from functools import partial
 from types import NoneType
@@ -22,7 +23,6 @@ from sluicegate.gateway.prompts.lengths import check_sampling, size_of
 from sluicegate.gateway.rails.judging import Judging
 from sluicegate.gateway.rails.moderation import Moderation
 from sluicegate.gateway.rails.stage_calls import StageMisbehaved, answered, expect, is_ours
-from sluicegate.gateway.rails.states import holds_content
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.generators import generation_of
 from sluicegate.gateway.request.grammars import compiled, grammars_of_tools
@@ -32,6 +32,7 @@ from sluicegate.gateway.request.guarding.screening import Screening
 from sluicegate.gateway.request.guarding.selection import limits_of, settle_output_rails, settle_states
 from sluicegate.gateway.request.output import Replay, parts_of, pieces_of
 from sluicegate.gateway.request.retrieval import wants_documents
+from sluicegate.gateway.request.state_scores import may_follow, may_join
 from sluicegate.gateway.request.tracing.live import LiveRequests, add_deliveries
 from sluicegate.gateway.request.tracing.timing import TimedStage
 from sluicegate.gateway.upstream.model import judged
@@ -51,6 +52,7 @@ from sluicegate.plugins import (
     Request,
     RequestError,
     Sampling,
+    SluicegateError,
     ThreadedAssembler,
     offers,
     shows,
@@ -59,6 +61,8 @@ from sluicegate.plugins import (
 log = logging.getLogger("sluicegate.pipeline")
 BATCH_PRIORITY = 10
 """Priority of a batch's lines: behind all interactive requests."""
+REST_S = 1.0
+"""Time in which a generation that was stopped brings the scores of what it had generated: a step or two."""
 _OF_CALLERS: Mapping[str, tuple[type, ...]] = {
     "tenant": (str,),
     **dict.fromkeys(("key_id", "team"), (str, NoneType)),
@@ -273,18 +277,12 @@ def _job(exchange: Exchange) -> Job:
         version=exchange.served.version,
         explain=request.explain or request.confidence,
         probed=bool(exchange.safety.state_rails),
-        by_sentence=_may_join(exchange),
+        by_sentence=may_join(exchange),
+        scores_behind=may_follow(exchange),
         traceparent=exchange.entry.trace.traceparent,
         request=request,
         tool_grammars=attempt.tool_grammars,
     )
-
-
-def _may_join(exchange: Exchange) -> bool:
-    """Return whether pieces may be joined to sentences: where a judge holds them anyway, and nothing else must find its
-    place between tokens."""
-    plain = exchange.attempt.shape.is_plain and exchange.request.sampling.logprobs is None
-    return plain and holds_content(exchange.safety.state_rails, exchange.safety.policy)
 
 
 def _deadline_s(exchange: Exchange) -> float | None:
@@ -330,6 +328,8 @@ async def moderate(exchange: Exchange) -> AsyncGenerator[Delta, None]:
                 raise judging.failure
             if some_ended and moderation.finished:
                 break
+        if judging is not None and judging.awaits_scores:
+            await _add_rest(exchange, judging, pieces)
         for verdict in await judging.finish() if judging is not None else ():
             moderation.apply_verdict(verdict)
     finally:
@@ -346,11 +346,25 @@ async def moderate(exchange: Exchange) -> AsyncGenerator[Delta, None]:
 
 async def _judged(judging: Judging, moderation: Moderation, piece: Piece) -> list[Delta]:
     """Return the deltas that may leave after the judges have read `piece`."""
+    if judging.reads_beside(piece):
+        brings_only_scores = piece.behind and not piece.text and piece.finish_reason is None
+        return [] if brings_only_scores else moderation.feed(piece)
     deltas: list[Delta] = []
     for step in await judging.feed(piece):
         deltas += moderation.feed(step) if isinstance(step, Piece) else moderation.apply_verdict(step)
     moderation.waits(piece.index, judging.held(piece.index))
     return deltas
+
+
+async def _add_rest(exchange: Exchange, judging: Judging, pieces: AsyncIterator[Piece]) -> None:
+    """Cancel a generation that another rail stopped, and give the judges in shadow mode the scores of the text that
+    they have. Without these, which an engine that hangs does not bring, they judge what is scored."""
+    assert exchange.attempt.generation is not None
+    exchange.attempt.generation.cancel()
+    with contextlib.suppress(TimeoutError, SluicegateError):
+        async with asyncio.timeout(REST_S):
+            async for piece in pieces:
+                judging.add_scores(piece)
 
 
 async def record(exchange: Exchange, live: LiveRequests) -> None:

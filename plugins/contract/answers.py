@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +55,37 @@ class Piece:
     probed."""
     joined: tuple[tuple[int, int], ...] = ()
     """Of a probed piece that was joined of several: characters and scores of each, in order. Empty = it is one."""
+    behind: bool = False
+    """Whether `probed` and `joined` are of the next text of its channel that has no scores yet, which earlier pieces
+    may have brought. A job asks for that with `scores_behind`."""
+
+    @property
+    def parts(self) -> tuple[tuple[int, int], ...]:
+        """Return characters and scores of each of the pieces that it was joined of; of itself if it is one."""
+        return self.joined or ((len(self.text), len(self.probed)),)
+
+
+def join_pieces(pieces: Sequence[Piece], facts: Piece) -> Piece:
+    """Return successive pieces of one text as one. What it says beside text, tokens and scores is what `facts`, one of
+    them, says."""
+    if len(pieces) == 1:
+        return pieces[0]
+    probed = tuple([scores for piece in pieces for scores in piece.probed])
+    return Piece(
+        facts.index,
+        "".join([piece.text for piece in pieces]),
+        tuple([token for piece in pieces for token in piece.token_ids]),
+        tuple([entry for piece in pieces for entry in piece.logprobs]),
+        facts.finish_reason,
+        facts.channel,
+        facts.call,
+        facts.tool,
+        facts.closed,
+        facts.ends,
+        facts.stopped_by,
+        probed,
+        tuple([part for piece in pieces for part in piece.parts if part != (0, 0)]) if probed else (),
+    )
 
 
 @quick

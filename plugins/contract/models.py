@@ -148,6 +148,8 @@ class Job:
     """Have the model's probes score every token (`Piece.probed`); a model without probes ignores it."""
     by_sentence: bool = False
     """Whoever reads the answer holds its text to the end of a sentence or line: probed pieces may be joined."""
+    scores_behind: bool = False
+    """Nobody waits for the probes' scores: text may leave before them, and they follow (`Piece.behind`)."""
     traceparent: str = ""
     """W3C trace context of the request, for generators that pass it on to another process."""
     deadline_s: float | None = None

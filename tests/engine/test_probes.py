@@ -14,7 +14,7 @@ import torch
 
 from sluicegate.engine import LoadedModel
 from sluicegate.engine.probes.probe import CARD, ProbeSet, StateProbe, digest_of, read_probe
-from sluicegate.engine.probes.reading import MOST_JOINED, ProbedReading
+from sluicegate.engine.probes.reading import BEHIND, MOST_JOINED, ProbedReading
 from sluicegate.engine.probes.score_pool import ScorePool
 from sluicegate.engine.probes.states import evened
 from sluicegate.engine.settings import ModelSettings
@@ -211,6 +211,48 @@ async def test_who_reads_by_sentence_gets_the_same_in_fewer_pieces(
             assert mine == pytest.approx(theirs, abs=1e-3)
     long = [result for result in apart if len(result.pieces) > 30]
     assert not long or any(len(b.pieces) < len(a.pieces) / 2 for a, b in zip(apart, joined, strict=True) if a in long)
+
+
+@pytest.mark.parametrize("way", ["plain", "drafts", "preempted", "small steps"])
+@pytest.mark.parametrize("sampling", [{}, {"temperature": 1.3, "seed": 5}, {"stop": ("e",)}, {"logprobs": 2}], ids=str)
+async def test_who_does_not_wait_gets_text_at_once_and_the_same_scores_later(
+    sampling: dict[str, Any], way: str, tiny: MakeModel
+) -> None:
+    """Pieces of text are those of an answer without probes; scores that follow belong to the text in order."""
+    model = tiny("llama")
+    plain = [a_job(model, prompt, max_tokens=90, **sampling) for prompt in prompts([3, 11, 26])]
+    async with serving(with_probes(model), **WAYS[way]) as engine:
+        without = await run(engine, *plain)
+        apart = await run(engine, *[replace(job, probed=True) for job in plain])
+        behind = await run(engine, *[replace(job, probed=True, scores_behind=True) for job in plain])
+    for bare, one, other in zip(without, apart, behind, strict=True):
+        assert (other.text, other.tokens, other.reasons) == (bare.text, bare.tokens, bare.reasons)
+        assert other.logprobs == bare.logprobs
+        assert [piece.text for piece in other.pieces[:-2]] == [
+            piece.text for piece in bare.pieces[: len(other.pieces) - 2]
+        ]
+        parts = [part for piece in other.pieces for part in piece.joined]
+        assert parts == [(len(text), len(scores)) for text, scores in by_piece(one)]
+        found = [scores["harm"] for piece in other.pieces for scores in piece.probed]
+        assert found == pytest.approx([score for _, scores in by_piece(one) for score in scores], abs=1e-3)
+        bringing = [at for at, piece in enumerate(other.pieces) if piece.probed]
+        assert len(bringing) <= len(other.pieces) // BEHIND + 1
+        assert all(other.pieces[at].behind for at in bringing)
+
+
+async def test_scores_behind_of_a_cancelled_answer_come_with_its_end(tiny: MakeModel) -> None:
+    """Whoever stops reading still learns what the probes said of the text that it has."""
+    model = tiny("llama")
+    job = replace(a_job(model, prompts([5])[0], max_tokens=400), probed=True, scores_behind=True)
+    async with serving(with_probes(model)) as engine:
+        generation = await engine.generate(job)
+        pieces: list[Piece] = []
+        async for piece in generation:
+            pieces.append(piece)
+            if len(pieces) == 5:
+                generation.cancel()
+    assert pieces[-1].finish_reason == "cancelled"
+    assert sum(size for size, _ in pieces[-1].joined) >= sum(len(piece.text) for piece in pieces[:4])
 
 
 async def test_a_sentence_leaves_when_it_is_known_to_have_ended(tiny: MakeModel) -> None:

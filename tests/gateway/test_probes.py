@@ -35,7 +35,9 @@ from sluicegate.plugins import (
     Registry,
     Sampling,
     StageFailed,
+    TokenLogprob,
 )
+from sluicegate.plugins.contract.answers import join_pieces
 from sluicegate.plugins.testing import ScriptedModel, make_request
 from sluicegate.safety import CascadeJudge, JudgeRail, ProbeAnswerJudge, RailPolicy, WindowLimits, register
 from sluicegate.safety.judging.session import Assessment, JudgingPolicy, ScoreLimits
@@ -65,12 +67,16 @@ def spoken(parts: Sequence[tuple[str, float | None]], size: int, channel: Channe
 
 
 async def left(
-    rails: Sequence[JudgeRail], pieces: Iterator[Piece], mode: str = "enforce", failure_mode: str = "closed"
+    rails: Sequence[JudgeRail],
+    pieces: Iterator[Piece],
+    mode: str = "enforce",
+    failure_mode: str = "closed",
+    is_json: bool = False,
 ) -> tuple[Answer, Moderation]:
     """Return what leaves of an answer. Raises `StageFailed`."""
     policy = RailPolicy(mode=mode, failure_mode=failure_mode)  # type: ignore[arg-type]
     limits = WindowLimits(rail_policies={rail.name: policy for rail in rails})
-    request = make_request("What of the river?")
+    request = make_request("What of the river?", constraint=Constraint("json_object", None) if is_json else None)
     named = [(rail.name, rail) for rail in rails]
     moderation, judging = Moderation(named, request, Caller(), limits), Judging(named, request, Caller(), limits)
     for piece in pieces:
@@ -240,13 +246,23 @@ def save_probe(folder: Path, bias: float) -> Path:
     return folder
 
 
-def an_app(probes: Sequence[str], **more: Any) -> TestApp:
-    pipeline = {"moderate": ["probe"], "generate": ["engine"], "constrain": ["grammar"], "recall": ["memory"]}
+def an_app(probes: Sequence[str], *, probe: dict[str, Any] | None = None, blocklist: str = "", **more: Any) -> TestApp:
+    pipeline = {
+        "moderate": ["probe", "blocklist"] if blocklist else ["probe"],
+        "generate": ["engine"],
+        "constrain": ["grammar"],
+        "recall": ["memory"],
+    }
     models = [{"path": "bundled", "probes": list(probes)}]
-    stages = {"generate": {"engine": {"models": models, "threads": 1}}, "moderate": {"probe": UNITS}}
+    listed = {"phrases": [blocklist or "unheard of"], "action": "block"}
+    stages = {
+        "generate": {"engine": {"models": models, "threads": 1}},
+        "moderate": {"probe": UNITS | (probe or {}), "blocklist": listed},
+    }
     return TestApp(pipeline=pipeline, stages=stages, **more)
 
 
+TOOL = {"type": "function", "function": {"name": "look"}}
 ASKED = {"model": "bundled", "max_tokens": 40, "temperature": 0}
 FORM = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}}, "required": ["name"]}
 
@@ -268,18 +284,29 @@ def test_a_gateway_judges_every_answer_by_the_states_of_its_own_pass(bias: float
 
 
 @pytest.mark.parametrize(
-    ("asked", "policy", "joined"),
+    ("asked", "policy", "channels", "way"),
     [
-        ({}, {}, True),
-        ({"logprobs": True}, {}, False),
-        ({}, {"mode": "shadow"}, False),
+        ({}, {}, None, "joined"),
+        ({"logprobs": True}, {}, None, "joined"),
+        ({"tools": [TOOL]}, {}, None, "joined"),
+        ({"tools": [TOOL]}, {}, ["content"], "one by one"),
+        ({"tools": [TOOL], "stop": ["stop"]}, {}, None, "one by one"),
+        ({}, {"mode": "shadow"}, None, "behind"),
+        ({"tools": [TOOL]}, {"mode": "shadow"}, None, "behind"),
+        ({"tools": [TOOL], "stop": ["stop"]}, {"mode": "shadow"}, None, "one by one"),
     ],
-    ids=["enforced", "logprobs", "shadow"],
+    ids=str,
 )
-def test_pieces_are_joined_where_a_judge_holds_them_anyway(
-    asked: dict[str, Any], policy: dict[str, Any], joined: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_scores_come_together_where_nobody_waits_for_each(
+    asked: dict[str, Any],
+    policy: dict[str, Any],
+    channels: list[str] | None,
+    way: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """And nowhere else: in shadow each token leaves as it comes, and log probabilities stay with their tokens."""
+    """Pieces are joined where a judge that acts holds all texts anyway; in shadow each token leaves as it comes, and
+    the scores follow. Not where stop strings must be found between tokens."""
     jobs: list[Job] = []
     generate = Engine.generate
 
@@ -289,10 +316,87 @@ def test_pieces_are_joined_where_a_judge_holds_them_anyway(
 
     monkeypatch.setattr(Engine, "generate", watched)
     policies = {"default": {"moderate": {"probe": policy}}}
-    with an_app([str(save_probe(tmp_path, CALM))], settings={"policies": policies}) as app:
+    more = {} if channels is None else {"channels": channels}
+    with an_app([str(save_probe(tmp_path, CALM))], settings={"policies": policies}, probe=more) as app:
         reply = app.ask("My name is Ada.", stream=True, **ASKED, **asked)
-    assert reply.finish_reason in ("stop", "length")
-    assert [(job.probed, job.by_sentence) for job in jobs] == [(True, joined)]
+    assert reply.finish_reason in ("stop", "length", "tool_calls")
+    ways = {(True, False): "joined", (False, True): "behind", (False, False): "one by one"}
+    assert [ways[job.by_sentence, job.scores_behind] for job in jobs] == [way]
+
+
+@pytest.mark.parametrize("bias", [CALM, GRAVE])
+@pytest.mark.parametrize("asked", [{}, {"tools": [TOOL]}], ids=str)
+def test_in_shadow_a_gateway_says_what_a_probe_would_have_done(
+    asked: dict[str, Any], bias: float, tmp_path: Path
+) -> None:
+    """Of the whole answer, and of one that another rail stops at its first words, whose scores had not come."""
+    settings = {"policies": {"default": {"moderate": {"probe": {"mode": "shadow"}}}}}
+    with an_app([str(save_probe(tmp_path, bias))], settings=settings) as app:
+        reply = app.ask("My name is Ada.", stream=False, **ASKED, **asked, sluicegate={"explain": True})
+        assert reply.text
+        assert would_block(reply) == (bias == GRAVE)
+    first = reply.text.split()[0]
+    with an_app([str(save_probe(tmp_path, bias))], settings=settings, blocklist=first) as app:
+        reply = app.ask("My name is Ada.", stream=False, **ASKED, **asked, sluicegate={"explain": True})
+        assert reply.finish_reason == "content_filter"
+        assert would_block(reply) == (bias == GRAVE)
+
+
+def would_block(reply: Any) -> bool:
+    """Return whether a probe in shadow mode would have stopped the answer."""
+    stages = reply.body["sluicegate"]["stages"]
+    return "shadow block" in [stage["outcome"] for stage in stages if stage["stage"] == "probe"]
+
+
+def scored(pieces: Sequence[Piece]) -> dict[tuple[Channel, int], list[tuple[str, list[float]]]]:
+    """Return the parts of each text with their scores, whether these came with it or behind it."""
+    texts: dict[tuple[Channel, int], str] = {}
+    parts: dict[tuple[Channel, int], list[tuple[int, list[float]]]] = {}
+    for piece in pieces:
+        key = piece.channel, piece.call
+        texts[key] = texts.get(key, "") + piece.text
+        numbers = [one["harm"] for one in piece.probed]
+        for size, count in piece.parts if piece.probed else ():
+            parts.setdefault(key, []).append((size, numbers[:count]))
+            numbers = numbers[count:]
+    found: dict[tuple[Channel, int], list[tuple[str, list[float]]]] = {}
+    for key, theirs in parts.items():
+        ends = list(itertools.accumulate(size for size, _ in theirs))
+        found[key] = [(texts[key][end - size : end], odds) for end, (size, odds) in zip(ends, theirs, strict=True)]
+        assert ends[-1] == len(texts[key])
+    return found
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_regions_give_each_text_the_scores_of_its_tokens_however_these_come(seed: int) -> None:
+    """Joined to sentences, or behind the text: as in single pieces, with the same log probabilities and counts."""
+    chance = random.Random(seed)
+    call = '<tool_call>\n{"name": "look", "arguments": {"at": "a < b"}}\n</tool_call>'
+    text = chance.choice(["", "<think>One thinks of < and of </ marks. </think>\n\n"]) + "It <is> said.\n"
+    text += chance.choice(["", call, call + "\n" + call])
+    single: list[Piece] = []
+    at = 0
+    while at < len(text):
+        size = chance.randint(0, 6)
+        data = text[at : at + size]
+        entry = TokenLogprob(1, data, data.encode(), -1.0)
+        single.append(Piece(0, data, (1,), (entry,), probed=({"harm": chance.uniform(-6, 6)},)))
+        at += size
+    single.append(Piece(0, finish_reason="stop"))
+    ways = [single, list(joined_by(chance, single)), list(behind(chance, single))]
+    shape = Shape(None, thoughts="asked", calls=True)
+    regions = [Regions(shape, logprobs=True, scores_behind=way is ways[2]) for way in ways]
+    found = [[part for piece in way for part in region.feed(piece)] for way, region in zip(ways, regions, strict=True)]
+    assert scored(found[1]) == scored(found[0])
+    assert scored(found[2]) == scored(found[0])
+    assert len({region.thought_tokens for region in regions}) == 1
+    assert len(found[1]) <= len(found[0])
+    for other in found[1:]:
+        for fact in ("logprobs", "tool", "ends", "finish_reason"):
+            theirs, mine = [[getattr(one, fact) for one in way if getattr(one, fact)] for way in (other, found[0])]
+            if fact == "logprobs":
+                theirs, mine = list(itertools.chain(*theirs)), list(itertools.chain(*mine))
+            assert theirs == mine
 
 
 def joined_by(chance: random.Random, pieces: Sequence[Piece]) -> Iterator[Piece]:
@@ -301,14 +405,58 @@ def joined_by(chance: random.Random, pieces: Sequence[Piece]) -> Iterator[Piece]
     while at < len(pieces) - 1:
         some = pieces[at : min(at + chance.randint(1, 17), len(pieces) - 1)]
         at += len(some)
-        parts = tuple((len(piece.text), len(piece.probed)) for piece in some)
-        yield replace(
-            some[0],
-            text="".join(piece.text for piece in some),
-            probed=tuple(one for piece in some for one in piece.probed),
-            joined=parts if len(some) > 1 else (),
-        )
+        yield join_pieces(some, some[-1])
     yield pieces[-1]
+
+
+def behind(chance: random.Random, pieces: Sequence[Piece]) -> Iterator[Piece]:
+    """Give each piece without its scores, and those of some with a later one, as an engine does where nobody waits."""
+    due: list[Piece] = []
+    for piece in pieces:
+        bare = replace(piece, probed=())
+        if piece.finish_reason or len(due) > chance.randint(2, 40):
+            due += [piece] if piece.finish_reason else []
+            parts = tuple(part for one in due for part in one.parts)
+            bare = replace(bare, probed=tuple(one for held in due for one in held.probed), joined=parts, behind=True)
+            due = []
+        yield bare
+        due.append(piece)
+
+
+@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("token_block", [2.0, 0.95])
+async def test_in_shadow_scores_behind_the_text_say_what_scores_with_it_say(seed: int, token_block: float) -> None:
+    """The same verdict, of the same category and with the same scores, in any cut."""
+    chance = random.Random(seed)
+    sentences = [FINE, "Boats lie there.\n", "A bridge (old) leads on, and on, and on; nobody knows where it ends. "]
+    parts: list[tuple[str, float | None]] = []
+    for _ in range(chance.randint(1, 12)):
+        text = chance.choice(sentences)
+        cut = chance.randrange(1, len(text))
+        parts += [(text[:cut], CALM), (text[cut:], chance.choice([CALM, CALM, CALM, chance.uniform(-2, GRAVE)]))]
+    single = list(spoken(parts, chance.randint(1, 5)))
+    rail = built("probe", token_block=token_block, token_window=3)
+    acting, _ = await left([rail], iter(single))
+    expected, told = await left([rail], iter(single), mode="shadow")
+    found, said = await left([rail], behind(chance, single), mode="shadow")
+    assert (found.text, found.finish_reason) == (expected.text, expected.finish_reason)
+    [one], [other] = told.decisions(), said.decisions()
+    assert (one.outcome == "shadow block") == (acting.finish_reason == "content_filter")
+    assert (other.outcome, other.detail) == (one.outcome, one.detail)
+
+
+@pytest.mark.parametrize("seed", range(10))
+async def test_escapes_that_come_in_parts_lose_no_scores(seed: int) -> None:
+    """A token that only begins an escape has no text to read yet, and a state: it counts as in a joined piece."""
+    chance = random.Random(seed)
+    spelled = '{"text": "Fine.' + "\\u00e9" * chance.randint(1, 6) + ' words", "more": "A \\n line. And on."}'
+    single = [*spoken([(spelled[:15], CALM), (spelled[15:40], 2.0), (spelled[40:], CALM)], 1)]
+    single = [piece for piece in single if not piece.finish_reason] + single[-1:]
+    scores = []
+    for pieces in (iter(single), joined_by(chance, single)):
+        _, moderation = await left([built("probe", token_block=2.0, block=2.0)], pieces, is_json=True)
+        scores.append(moderation.decisions()[0].detail["scores"])
+    assert scores[0] == scores[1]
 
 
 @pytest.mark.parametrize("seed", range(25))
