@@ -5,14 +5,14 @@ judge.
 
 Two engines, one with a linear probe on one layer in the middle, run in turns, in this process, on the same prompts and
 one set of weights: `plain` answers, probed ones read `by_sentence` (as where a judge acts: pieces are joined to the end
-of a sentence) and `by_token` (as in shadow). Each turn is short; their order changes from round to round. A decode step
+of a sentence) and `behind` (as in shadow: text leaves at once, scores follow). Each turn is short; their order changes from round to round. A decode step
 is the difference of two answers, one `--tokens` longer than the other: so neither the prompt counts nor the end, where
 a judged answer has one pass more, without logits. Reported are the median over rounds of what was added, with a 95 %
 interval (bootstrap), and the medians' ratio. A GGUF file of `benchmarks.gguf_files` is a model of real size.
 
 The judge is `moderate.probe` behind the gateway's own windows, fed with what the engine delivers by sentence: sentences
 of so many tokens of four characters, joined as the engine joins them. Its time is all that the windows take for a
-token.
+token. In shadow it is what the judge adds to the windows, fed with pieces of a token and scores behind them.
 Wall-clock time is left out: other processes stretch it.
 """
 
@@ -36,10 +36,13 @@ from benchmarks.shapes import folder_of
 from sluicegate.engine import Engine, EngineSettings, LoadedModel
 from sluicegate.engine.construction import load
 from sluicegate.engine.probes.probe import ProbeSet, StateProbe, digest_of
-from sluicegate.engine.probes.reading import MOST_JOINED
+from sluicegate.engine.probes.reading import BEHIND, MOST_JOINED
 from sluicegate.engine.settings import ModelSettings
-from sluicegate.plugins import Job, ModelLoadError, Piece, Prompt, Sampling
+from sluicegate.gateway.rails.judging import Judging
+from sluicegate.gateway.rails.moderation import Moderation
+from sluicegate.plugins import Caller, Job, Message, ModelLoadError, Piece, Prompt, Request, Sampling
 from sluicegate.plugins.contract.sentence_ends import SentenceWatch
+from sluicegate.safety import JudgeRail, RailPolicy, WindowLimits
 
 SHORT = 4
 """Tokens of the shorter answers."""
@@ -52,19 +55,16 @@ def with_probe(model: LoadedModel) -> LoadedModel:
     return replace(model, probes=ProbeSet([probe], model.device))
 
 
-Way = Literal["plain", "by_sentence", "by_token"]
-WAYS: tuple[Way, ...] = ("plain", "by_sentence", "by_token")
+Way = Literal["plain", "by_sentence", "behind"]
+WAYS: tuple[Way, ...] = ("plain", "by_sentence", "behind")
 
 
 async def spent(engine: Engine, model: str, requests: int, tokens: int, way: Way) -> float:
     """Return the processor seconds of all threads for a batch of answers."""
     sampling = Sampling(max_tokens=tokens, temperature=0.0, ignore_eos=True)
     prompts = [tuple(range(3 + at, 40 + at)) for at in range(requests)]
-    probed, joins = way != "plain", way == "by_sentence"
-    jobs = [
-        Job(f"b-{at}", model, Prompt("", ids), sampling, probed=probed, by_sentence=joins)
-        for at, ids in enumerate(prompts)
-    ]
+    asked = {"probed": way != "plain", "by_sentence": way == "by_sentence", "scores_behind": way == "behind"}
+    jobs = [Job(f"b-{at}", model, Prompt("", ids), sampling, **asked) for at, ids in enumerate(prompts)]
     began = time.process_time()
     await asyncio.gather(*[_read(engine, job) for job in jobs])
     return time.process_time() - began
@@ -100,6 +100,7 @@ async def measure(given: argparse.Namespace) -> dict[str, Any]:
         "token_us": round(plain, 1),
         **{way: _added([1e6 * (one[way] - one["plain"]) / each for one in found], plain) for way in WAYS[1:]},
         "judge": await judge_costs(),
+        "judge_in_shadow": await shadow_cost(),
         "machine": common.machine(),
     }
 
@@ -109,7 +110,8 @@ def _added(values: list[float], plain: float) -> dict[str, Any]:
     chance, middle = random.Random(1), median(values)
     drawn = sorted(median(chance.choices(values, k=len(values))) for _ in range(2000))
     interval = [round(drawn[50], 2), round(drawn[1949], 2)]
-    return {"added_us": round(middle, 2), "interval_us": interval, "ratio": round(1 + middle / plain, 4)}
+    ratio = {"ratio": round(1 + middle / plain, 4)} if plain else {}
+    return {"added_us": round(middle, 2), "interval_us": interval, **ratio}
 
 
 async def _round(engines: list[Engine], model: str, requests: int, tokens: int, turn: int) -> dict[Way, float]:
@@ -138,6 +140,52 @@ async def _judge_cost(tokens: int, sentences: int = 20, times: int = 9) -> float
         assert score.alarms == [False], "a harmless text was stopped"
         took.append(score.cpu_s)
     return 1e6 * (min(took) - _cut_cost(text)) / (tokens * sentences)
+
+
+async def shadow_cost(tokens: int = 600, times: int = 25) -> dict[str, Any]:
+    """Return what a judge in shadow mode adds to a token on the event loop, in us: medians of rounds by turns."""
+    text = (("abc " * 30)[:-2] + ". ") * (tokens // 30)
+    rail, found = built("probe", block=0.9), []
+    for turn in range(times):
+        took = {watched: 0.0 for watched in ((True, False) if turn % 2 else (False, True))}
+        for watched in took:
+            took[watched] = await _watched(rail, text, watched=watched)
+        found.append(1e6 * (took[True] - took[False]) / tokens)
+    return _added(found, 0.0)
+
+
+async def _watched(rail: JudgeRail, text: str, *, watched: bool) -> float:
+    """Return the seconds of CPU that one answer takes in the windows of a gateway."""
+    request, caller = Request("benchmark", "none", (Message("user", "Go on."),)), Caller()
+    limits = WindowLimits(rail_policies={rail.name: RailPolicy(mode="shadow")})
+    moderation, judging = (kind([(rail.name, rail)], request, caller, limits) for kind in (Moderation, Judging))
+    assert isinstance(moderation, Moderation)
+    assert isinstance(judging, Judging)
+    pieces = list(_with_scores_behind(text))
+    began = time.process_time()
+    for at, piece in enumerate(pieces):
+        if watched:
+            judging.reads_beside(piece)
+        moderation.feed(piece)
+        if at % 8 == 0:
+            await asyncio.sleep(0)
+    if watched:
+        for verdict in await judging.finish():
+            moderation.apply_verdict(verdict)
+    return time.process_time() - began
+
+
+def _with_scores_behind(text: str) -> Iterator[Piece]:
+    due: list[tuple[int, int]] = []
+    for at in range(0, len(text), 4):
+        brings = len(due) == BEHIND
+        said = Piece(0, text[at : at + 4], (1,))
+        if brings:
+            said = replace(said, probed=({"harm": -4.0},) * len(due), joined=tuple(due), behind=True)
+            due = []
+        due.append((len(said.text), 1))
+        yield said
+    yield Piece(0, finish_reason="stop", probed=({"harm": -4.0},) * len(due), joined=tuple(due), behind=True)
 
 
 def _harmless(text: str, _: random.Random) -> Iterator[Piece]:

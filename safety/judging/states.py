@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -78,13 +79,14 @@ class ProbedText:
             parts, probed = ((size, 0),), ()
         wanted = self.labels
         chosen = probed if not wanted else [{label: one[label] for label in wanted if label in one} for one in probed]
-        for characters, tokens in parts:
-            self._starts.append(self._scored)
-            self._scored += characters
-            self._ends.append(self._scored)
-            self._firsts.append(self._firsts[-1] + tokens)
+        sizes, counts = zip(*parts, strict=True)
+        places = list(itertools.accumulate(sizes, initial=self._scored))
+        self._scored = places[-1]
+        self._starts += places[:-1]
+        self._ends += places[1:]
+        self._firsts += list(itertools.accumulate(counts, initial=self._firsts[-1]))[1:]
         self._odds += chosen
-        for label in dict.fromkeys([label for odds in chosen for label in odds]):
+        for label in dict.fromkeys(itertools.chain.from_iterable(chosen)):
             self._record_windows(label, chosen, len(parts))
         self.counts["tokens_total"] += len(chosen)
 
@@ -123,11 +125,10 @@ class ProbedText:
         """Judge the next unit. Raises `ValueError` if a part of it was not scored, or the model lacks a probe."""
         end = self._judged + len(unit)
         parts = bisect_left(self._starts, end)
-        if unit and (not parts or self._ends[parts - 1] < end or not all(map(self._tokens, range(parts)))):
+        if unit and (not parts or self._ends[parts - 1] < end or not self._has_tokens(parts)):
             raise ValueError("no probe has looked at the states of this text")
         found = dict(self.score_open_unit(end).scores)
-        tokens = [one for part in range(parts) for one in self._within(part, end)]
-        tokens = tokens or self._odds[: self._firsts[parts]]
+        tokens = self._tokens_to(parts, end) or self._odds[: self._firsts[parts]]
         for label in self.labels or dict.fromkeys([label for one in tokens for label in one]):
             odds = [one[label] for one in tokens if label in one]
             if unit and not odds:
@@ -139,8 +140,18 @@ class ProbedText:
         self._begin_unit()
         return Assessment(found)
 
-    def _tokens(self, part: int) -> int:
-        return self._firsts[part + 1] - self._firsts[part]
+    def _has_tokens(self, parts: int) -> bool:
+        """Return whether each of the first `parts` parts has a token that was scored."""
+        return all(map(operator.lt, self._firsts[:parts], self._firsts[1 : parts + 1]))
+
+    def _tokens_to(self, parts: int, end: int) -> list[Mapping[str, float]]:
+        """Return the log-odds of the tokens of the first `parts` parts that belong to the unit up to character `end`:
+        all of those that lie in it, and some of those that reach over its borders."""
+        since = bisect_left(self._starts, self._judged, 0, parts)
+        to = max(since, bisect_right(self._ends, end, 0, parts))
+        found = [one for part in range(since) for one in self._within(part, end)]
+        found += self._odds[self._firsts[since] : self._firsts[to]]
+        return found + [one for part in range(to, parts) for one in self._within(part, end)]
 
     def _within(self, part: int, end: int) -> TokenLogOdds:
         """Return the log-odds of those of a part's tokens whose middle lies in the unit up to character `end`, as if
@@ -171,9 +182,8 @@ def _window_means(values: list[float], known: int, size: int) -> list[float]:
 
 
 def _adds_up(parts: Joined, size: int, tokens: int) -> bool:
-    if min([min(part) for part in parts]) < 0:
-        return False
-    return (sum([part[0] for part in parts]), sum([part[1] for part in parts])) == (size, tokens)
+    sizes, counts = zip(*parts, strict=True)
+    return min(sizes) >= 0 and min(counts) >= 0 and sum(sizes) == size and sum(counts) == tokens
 
 
 def _worst(values: Sequence[float]) -> float:
