@@ -5,10 +5,11 @@ judge.
 
 Two engines, one with a linear probe on one layer in the middle, run in turns, in this process, on the same prompts and
 one set of weights: `plain` answers, probed ones read `by_sentence` (as where a judge acts: pieces are joined to the end
-of a sentence) and `behind` (as in shadow: text leaves at once, scores follow). Each turn is short; their order changes from round to round. A decode step
-is the difference of two answers, one `--tokens` longer than the other: so neither the prompt counts nor the end, where
-a judged answer has one pass more, without logits. Reported are the median over rounds of what was added, with a 95 %
-interval (bootstrap), and the medians' ratio. A GGUF file of `benchmarks.gguf_files` is a model of real size.
+of a sentence) and `behind` (as in shadow: text leaves at once, scores follow). Each turn is short; their order changes
+from round to round. A decode step is the difference of two answers, one `--tokens` longer than the other: so neither
+the prompt counts nor the end, where a judged answer has one pass more, without logits. Reported are the median over
+rounds of what was added, with a 95 % interval (bootstrap), and the medians' ratio. A GGUF file of
+`benchmarks.gguf_files` is a model of real size.
 
 The judge is `moderate.probe` behind the gateway's own windows, fed with what the engine delivers by sentence: sentences
 of so many tokens of four characters, joined as the engine joins them. Its time is all that the windows take for a
@@ -63,7 +64,7 @@ async def spent(engine: Engine, model: str, requests: int, tokens: int, way: Way
     """Return the processor seconds of all threads for a batch of answers."""
     sampling = Sampling(max_tokens=tokens, temperature=0.0, ignore_eos=True)
     prompts = [tuple(range(3 + at, 40 + at)) for at in range(requests)]
-    asked = {"probed": way != "plain", "by_sentence": way == "by_sentence", "scores_behind": way == "behind"}
+    asked: dict[str, Any] = {"probed": way != "plain", "by_sentence": way == "by_sentence", "scores_behind": way == "behind"}
     jobs = [Job(f"b-{at}", model, Prompt("", ids), sampling, **asked) for at, ids in enumerate(prompts)]
     began = time.process_time()
     await asyncio.gather(*[_read(engine, job) for job in jobs])
@@ -147,7 +148,7 @@ async def shadow_cost(tokens: int = 600, times: int = 25) -> dict[str, Any]:
     text = (("abc " * 30)[:-2] + ". ") * (tokens // 30)
     rail, found = built("probe", block=0.9), []
     for turn in range(times):
-        took = {watched: 0.0 for watched in ((True, False) if turn % 2 else (False, True))}
+        took = dict.fromkeys((True, False) if turn % 2 else (False, True), 0.0)
         for watched in took:
             took[watched] = await _watched(rail, text, watched=watched)
         found.append(1e6 * (took[True] - took[False]) / tokens)

@@ -8,6 +8,7 @@
     │   ├── AuthenticationError     401
     │   ├── PermissionDenied        403
     │   ├── NotFound                404
+    │   ├── Conflict                409, what a change was to be made from is not in force any more
     │   ├── RequestTooLarge         413
     │   ├── QuotaExceeded           413, what a tenant keeps here has reached its quota
     │   ├── UnsupportedMediaType    415
@@ -114,6 +115,11 @@ class NotFound(RequestError):
     code = "not_found"
     kind = "not_found_error"
     status = 404
+
+
+class Conflict(RequestError):
+    code = "conflict"
+    status = 409
 
 
 class RequestTooLarge(RequestError):

@@ -110,7 +110,7 @@ class ProbedReading:
         parts = [(len(held.text), self._scores_of(held, end)) for held, end in self._held if end <= self.known]
         del self._held[: len(parts)]
         object.__setattr__(piece, "probed", tuple([one for _, scores in parts for one in scores]))
-        object.__setattr__(piece, "joined", tuple([(size, len(scores)) for size, scores in parts]))
+        object.__setattr__(piece, "joined", tuple([(size, len(scores)) for size, scores in parts if size or scores]))
         object.__setattr__(piece, "behind", True)
         return piece
 

@@ -29,6 +29,11 @@ class Weights(BaseModel):
     weights: Annotated[dict[Name, Annotated[float, Field(ge=0, allow_inf_nan=False)]], Field(min_length=1)]
 
 
+class Rollback(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    revision: Annotated[str, Field(max_length=64)] | None = None
+
+
 async def _added(runtime: Runtime, asked: NewModel) -> ServedModel:
     """Load a model. Raises `RequestError` for settings that are none, and for a model that they do not lead to."""
     try:
@@ -78,11 +83,12 @@ def add_model_admin_routes(router: APIRouter, runtime: Runtime) -> None:
         return _route(name, route)
 
     @router.post("/admin/routes/{name:path}/rollback", tags=["admin"])
-    async def rollback(request: Request, name: str) -> Any:
-        """Put the weights before the last change in force again."""
+    async def rollback(request: Request, name: str, asked: Rollback | None = None) -> Any:
+        """Put the weights before the last change in force again. `revision`, as `GET /admin/routes` gives it: the state
+        to go back from; if another is in force, nothing changes, and the answer is a 409."""
         by, before = operator_of(runtime, request), _weights(runtime, name)
         async with runtime.audit.change(name_of(by), "routes.rollback", name, before=before) as came:
-            route = await runtime.routes.roll_back(name)
+            route = await runtime.routes.roll_back(name, asked.revision if asked is not None else None)
             came["weights"] = dict(route.weights)
         return _route(name, route)
 
@@ -107,6 +113,7 @@ def _route(name: str, route: Route) -> dict[str, Any]:
     return {
         "name": name,
         "weights": dict(route.weights),
+        "revision": route.history[-1].revision,
         "sticky": settings.sticky,
         "fallback": list(settings.fallback),
         "shadow": settings.shadow,

@@ -6,6 +6,7 @@ Calls block; callers run them on threads.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import logging
 import os
@@ -27,6 +28,12 @@ class RouteChange:
     weights: Mapping[str, float]
     at_s: float
     by: str
+
+    @property
+    def revision(self) -> str:
+        """Return the name of the state that this change made: 16 hex digits, the same in every gateway."""
+        said = json.dumps([dict(self.weights), self.at_s, self.by], sort_keys=True)
+        return hashlib.sha256(said.encode()).hexdigest()[:16]
 
 
 History = Sequence[RouteChange]

@@ -27,6 +27,7 @@ from sluicegate.gateway.settings import RouteSettings, RoutingSettings
 from sluicegate.plugins import (
     Caller,
     ConfigurationError,
+    Conflict,
     NotFound,
     Overloaded,
     Request,
@@ -173,13 +174,20 @@ class RouteTable:
         change = RouteChange(dict(weights), time.time(), by)
         return await self._edit(name, lambda history: [*history, change][-KEPT:])
 
-    async def roll_back(self, name: str) -> Route:
-        """Put the weights before the last change in force again, whichever gateway made it. Raises `NotFound`,
-        `RequestError` where there was no change, `Overloaded` where that cannot be kept now."""
+    async def roll_back(self, name: str, revision: str | None = None) -> Route:
+        """Put the weights before the last change in force again, whichever gateway made it. `revision`: the state to go
+        back from. Raises `Conflict` where another one is in force, `NotFound`, `RequestError` where there was no
+        change, `Overloaded` where that cannot be kept now."""
         if name not in self._routes:
             raise NotFound(f"there is no route {name!r}; known: {', '.join(sorted(self._routes)) or 'none'}")
 
         def shortened(history: History) -> History:
+            if revision is not None and history[-1].revision != revision:
+                raise Conflict(
+                    f"route {name!r} is at revision {history[-1].revision!r}, not {revision!r}: it was changed or "
+                    "rolled back meanwhile; read GET /admin/routes, and roll back from there if that is still wanted",
+                    param="revision",
+                )
             if len(history) < 2:
                 raise RequestError(f"route {name!r} has not been changed: there is nothing to go back to")
             return history[:-1]

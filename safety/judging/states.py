@@ -183,7 +183,7 @@ def _window_means(values: list[float], known: int, size: int) -> list[float]:
 
 def _adds_up(parts: Joined, size: int, tokens: int) -> bool:
     sizes, counts = zip(*parts, strict=True)
-    return min(sizes) >= 0 and min(counts) >= 0 and sum(sizes) == size and sum(counts) == tokens
+    return bool(min(sizes) >= 0 and min(counts) >= 0 and sum(sizes) == size and sum(counts) == tokens)
 
 
 def _worst(values: Sequence[float]) -> float:

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,38 @@ def test_weights_change_and_go_back_without_a_restart() -> None:
         assert who_answers(gateway) == "m@1"
         nothing = gateway.client.post("/admin/routes/m/rollback")
         assert (nothing.status_code, gateway.client.post("/admin/routes/x/rollback").status_code) == (400, 404)
+
+
+def test_two_operators_who_roll_back_at_once_go_back_one_step() -> None:
+    """Each names the state that it saw; the second one is told that another is in force, and nothing changes."""
+    with app(weighted(100, 0)) as gateway:
+        first = the_route(gateway)["revision"]
+        for weight in (1, 2):
+            gateway.client.put("/admin/routes/m/weights", json={"weights": {"m@1": 3, "m@2": weight}})
+        seen = the_route(gateway)["revision"]
+        ask = partial(gateway.client.post, "/admin/routes/m/rollback", json={"revision": seen})
+        with ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(lambda _: ask(), range(8)))
+        assert sorted(answer.status_code for answer in answers) == [200] + [409] * 7
+        refused = next(answer for answer in answers if answer.status_code == 409).json()["error"]
+        assert (refused["code"], refused["param"]) == ("conflict", "revision")
+        assert the_route(gateway)["weights"] == {"m@1": 3, "m@2": 1}
+        again = gateway.client.post("/admin/routes/m/rollback", json={"revision": the_route(gateway)["revision"]})
+        assert (again.status_code, again.json()["revision"]) == (200, first)
+
+
+@pytest.mark.parametrize("body", [{"revision": 3}, {"revision": "x" * 100}, {"version": "x"}, "x"])
+def test_a_rollback_that_names_its_state_wrongly_changes_nothing(body: object) -> None:
+    with app(weighted(100, 0)) as gateway:
+        gateway.client.put("/admin/routes/m/weights", json={"weights": {"m@2": 1}})
+        assert gateway.client.post("/admin/routes/m/rollback", json=body).status_code == 400
+        assert the_route(gateway)["weights"] == {"m@2": 1}
+
+
+def the_route(gateway: TestApp) -> dict[str, Any]:
+    [route] = gateway.client.get("/admin/routes").json()["data"]
+    found: dict[str, Any] = route
+    return found
 
 
 @pytest.mark.parametrize("weights", [{"m@1": 0}, {"m@9": 1}, {"m@1": -1}, {}])

@@ -60,7 +60,7 @@ function share(weights) {
 
 function routePanel(route, figures, act) {
   const roll = () => act(`Roll ${route.name} back?`, `New requests get the weights before these: ${share(route.history.at(-2).weights)}. A rollout of ${route.name} ends with it.`, "Roll back", async () => {
-    const now = await ask(`/admin/routes/${encodeURIComponent(route.name)}/rollback`, { method: "POST", body: {} });
+    const now = await ask(`/admin/routes/${encodeURIComponent(route.name)}/rollback`, { method: "POST", body: { revision: route.revision } });
     return `${route.name} is back at ${share(now.weights)}.`;
   });
   const sum = Object.values(route.weights).reduce((all, w) => all + w, 0) || 1, least = Math.min(...Object.values(route.weights).filter((w) => w > 0));
