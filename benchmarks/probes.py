@@ -64,7 +64,11 @@ async def spent(engine: Engine, model: str, requests: int, tokens: int, way: Way
     """Return the processor seconds of all threads for a batch of answers."""
     sampling = Sampling(max_tokens=tokens, temperature=0.0, ignore_eos=True)
     prompts = [tuple(range(3 + at, 40 + at)) for at in range(requests)]
-    asked: dict[str, Any] = {"probed": way != "plain", "by_sentence": way == "by_sentence", "scores_behind": way == "behind"}
+    asked: dict[str, Any] = {
+        "probed": way != "plain",
+        "by_sentence": way == "by_sentence",
+        "scores_behind": way == "behind",
+    }
     jobs = [Job(f"b-{at}", model, Prompt("", ids), sampling, **asked) for at, ids in enumerate(prompts)]
     began = time.process_time()
     await asyncio.gather(*[_read(engine, job) for job in jobs])

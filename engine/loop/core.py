@@ -334,7 +334,10 @@ class EngineCore:
                 if (piece := pass_on(sequence, token)) is None:
                     self._advance(sequence, [SampledToken(token) if outcomes is None else outcomes[at]])
                     continue
-                if sequence.probed is None:
+                if (probed := sequence.probed) is None:
+                    deliver(sequence.owner, piece)
+                elif probed.behind:
+                    probed.follow(piece, len(sequence.tokens), sequence.blocks, sequence.computed)
                     deliver(sequence.owner, piece)
                 else:
                     held(sequence, piece)

@@ -10,8 +10,10 @@ since a sequence does not count them as computed.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from sluicegate.engine.probes.score_pool import ScorePool, Scores
 from sluicegate.plugins import FinishReason, Piece
@@ -46,14 +48,20 @@ class ProbedReading:
     _last: tuple[Scores, ...] = ()
     _held: list[tuple[Piece, int]] = field(default_factory=list)
     _watch: SentenceWatch = field(default_factory=SentenceWatch)
+    _sizes: list[int] = field(default_factory=list)
+    _counts: list[int] = field(default_factory=list)
+    """Characters and tokens of the pieces that left and whose scores have not."""
+    _noted: int = 0
 
     def __post_init__(self) -> None:
-        self._told = self.known
+        self._told = self._noted = self.known
 
     def hold(self, piece: Piece, tokens: int) -> bool:
         """Hold a piece until the first `tokens` tokens of the sequence are scored. Return whether it should leave
         then."""
         self._held.append((piece, tokens))
+        if self.behind:
+            self._note(piece, tokens)
         if self.by_sentence and not self._watch.feed(piece.text) and len(self._held) < MOST_JOINED:
             return False
         self._due_to = tokens
@@ -61,12 +69,13 @@ class ProbedReading:
 
     def follow(self, piece: Piece, tokens: int, blocks: Seq[int], computed: int) -> None:
         """Note a piece that leaves at once, with the first `tokens` tokens of the sequence. It brings the scores of the
-        pieces before it if these are `BEHIND`; `blocks` and `computed` as for `collect`."""
-        held = self._held
-        if len(held) >= BEHIND and held[-1][1] <= computed:
+        pieces before it if these are `BEHIND`; `blocks` and `computed` as for `collect`.
+
+        Keeps no piece: what is freed late is memory that the next step has to fetch."""
+        if len(self._sizes) >= BEHIND and self._noted <= computed:
             self.collect(blocks, computed)
             self._bring(piece)
-        held.append((piece, tokens))
+        self._note(piece, tokens)
 
     @property
     def is_due(self) -> bool:
@@ -104,15 +113,38 @@ class ProbedReading:
             object.__setattr__(piece, "probed", scores)  # nobody else has seen it yet; a copy takes as long as a draw
         return join_pieces([piece for piece, _ in pieces], pieces[-1][0])
 
+    def _note(self, piece: Piece, tokens: int) -> None:
+        self._sizes.append(len(piece.text))
+        self._counts.append(tokens - self._noted)
+        self._noted = tokens
+
     def _bring(self, piece: Piece) -> Piece:
-        """Give `piece`, which has not left yet, the scores of all held pieces that are known; the others are dropped
-        with the sequence."""
-        parts = [(len(held.text), self._scores_of(held, end)) for held, end in self._held if end <= self.known]
-        del self._held[: len(parts)]
-        object.__setattr__(piece, "probed", tuple([one for _, scores in parts for one in scores]))
-        object.__setattr__(piece, "joined", tuple([(size, len(scores)) for size, scores in parts if size or scores]))
+        """Give `piece`, which has not left yet, the scores of all noted pieces that are known; those of the others are
+        never told."""
+        parts = bisect_right(list(accumulate(self._counts)), len(self._scores))
+        sizes, counts = self._sizes[:parts], self._counts[:parts]
+        scores = self._scores[: sum(counts)]
+        del self._sizes[:parts], self._counts[:parts], self._scores[: len(scores)]
+        if 0 in counts:
+            scores, counts = self._repeated(scores, sizes, counts)
+        self._last = tuple(scores[-counts[-1] :]) if counts and counts[-1] else self._last
+        object.__setattr__(piece, "probed", tuple(scores))
+        object.__setattr__(piece, "joined", tuple([part for part in zip(sizes, counts, strict=True) if part != (0, 0)]))
         object.__setattr__(piece, "behind", True)
         return piece
+
+    def _repeated(self, scores: list[Scores], sizes: list[int], counts: list[int]) -> tuple[list[Scores], list[int]]:
+        """Return scores and their counts with those taken last for each text that has no token of its own."""
+        found: list[Scores] = []
+        told: list[int] = []
+        last, at = list(self._last), 0
+        for size, count in zip(sizes, counts, strict=True):
+            last = scores[at : at + count] if count else last
+            at += count
+            mine = last if count or size else []
+            found += mine
+            told.append(len(mine))
+        return found, told
 
     def _scores_of(self, piece: Piece, end: int) -> tuple[Scores, ...]:
         """Take the scores of the tokens up to `end` that no piece has got yet. Text without any gets those taken

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import subprocess
+import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +22,7 @@ from sluicegate.gateway.commands.redteam import RedteamRow
 from sluicegate.gateway.commands.safety import versions
 from sluicegate.gateway.commands.safety.tuning import proposal, refit
 from sluicegate.gateway.commands.safety.versions import VersionFolder
+from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import ConfigurationError
 from sluicegate.safety.detection.classifier import Classifier, load
 from sluicegate.safety.detection.construction import detector
@@ -260,3 +263,60 @@ def test_reports_are_fetched_from_a_gateway_and_kept(tmp_path: Path, run_gateway
     assert main([*given, "--url", "http://127.0.0.1:1"]) == 2  # nobody is there
     assert main(given) == 0  # kept beside the versions
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["wrong"] == [1, 0]
+
+
+def test_a_full_disk_leaves_the_version_in_use_and_says_so(tmp_path: Path, capsys: Any) -> None:
+    """Wherever it is full: a command under a limit of what a file may hold writes some files and not others."""
+    miss, harmless, folder = tmp_path / "miss.jsonl", tmp_path / "harmless.jsonl", tmp_path / "tuning"
+    miss.write_text(json.dumps({"text": between()[0], "label": "attack"}) + "\n")
+    harmless.write_text(json.dumps({"text": "Thanks.", "label": "benign"}) + "\n")
+    given = ["safety", "tune", str(harmless), "--folder", str(folder), "--regressions", str(miss), "--apply"]
+    for action in (given, ["safety", "back", "--folder", str(folder)]):
+        before = sorted(path.name for path in folder.glob("*"))
+        code = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)); \
+from sluicegate.gateway.commands.cli import main; raise SystemExit(main({action!r}))"
+        ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert ended.returncode == 2
+        assert "what was in use still is: make room" in ended.stderr
+        assert {path.name for path in folder.glob("*")} - {"lock"} == set(before) - {"lock"}
+        assert VersionFolder(folder).number() == (1 if before else 0)
+        if action is given:
+            assert main(given) == 0
+    capsys.readouterr()
+
+
+def test_two_operators_who_go_back_at_once_go_back_one_version(tmp_path: Path, capsys: Any) -> None:
+    """Each names the version that it saw."""
+    folder = VersionFolder(tmp_path)
+    for number in range(3):
+        weights = replace(load(), about={**load().about, "tuned": number})
+        assert folder.add(weights, {"head": "harm", "shift": 0.1}, number) == number + 1
+    assert main(["safety", "back", "--folder", str(tmp_path), "--from", "3"]) == 0
+    assert main(["safety", "back", "--folder", str(tmp_path), "--from", "3"]) == 2
+    assert "version 2 is current, not 3" in capsys.readouterr().err
+    assert folder.number() == 2
+    with pytest.raises(ConfigurationError, match="somebody else went back"):
+        folder.back(3)
+
+
+def test_no_caller_keeps_an_operator_from_tuning(tmp_path: Path, capsys: Any) -> None:
+    """Nor writes to the operator's terminal: blank texts are refused, and control characters shown as escapes."""
+    path = "/v1/safety/false_positives"
+    with TestApp() as app:
+        told = {"text": between()[0], "kind": "miss", "rail": "harm\x1b[2J\nnone"}
+        assert app.client.post(path, json=told).status_code == 200
+        for blank in (" ", "\n\u2003"):
+            assert app.client.post(path, json={"text": blank}).status_code == 400
+        rows = app.client.get(path).json()["data"]
+    assert [row["text"] for row in rows] == [told["text"]]
+    older = {**rows[0], "text": " "}  # kept by an earlier version
+
+    def answer(*_: Any, **__: Any) -> httpx.Response:
+        return httpx.Response(200, json={"data": [older, *rows]})
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(versions.httpx, "get", answer)
+        assert main(["safety", "tune", "--folder", str(tmp_path), "--url", "http://gateway"]) == 0
+    said = capsys.readouterr().out
+    assert "\x1b" not in said
+    assert "harm\\x1b[2J\\nnone" in said

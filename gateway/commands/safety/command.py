@@ -40,7 +40,9 @@ def define(parser: argparse.ArgumentParser) -> None:
     tune.add_argument("--json", action="store_true", help="print one JSON object")
     _shared(tune, _tune)
     _shared(actions.add_parser("versions", help="list what was applied"), _versions)
-    _shared(actions.add_parser("back", help="use the version before the current one again"), _back)
+    back = actions.add_parser("back", help="use the version before the current one again")
+    back.add_argument("--from", type=int, dest="base", metavar="VERSION", help="only if this version is current")
+    _shared(back, _back)
 
 
 def _shared(action: argparse.ArgumentParser, run: Any) -> None:
@@ -92,7 +94,8 @@ def _versions(parsed: argparse.Namespace) -> int:
 def _back(parsed: argparse.Namespace) -> int:
     from sluicegate.gateway.commands.safety.versions import VersionFolder
 
-    number = _audited(parsed, "safety.back", VersionFolder(parsed.folder).back)
+    change = functools.partial(VersionFolder(parsed.folder).back, parsed.base)
+    number = _audited(parsed, "safety.back", change)
     print(f"version {number} is current" if number else "the shipped weights are current")
     return 0
 

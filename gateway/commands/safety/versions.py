@@ -44,10 +44,19 @@ class VersionFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Wait until no other command changes the folder."""
-        with (self.path / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+        """Wait until no other command changes the folder. Raises `ConfigurationError` where it takes no file: what is
+        in use is put in place last."""
+        try:
+            with (self.path / "lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                yield
+        except OSError as error:
+            for half in (self.path / "new.npz", *self.path.glob("*.new")):
+                half.unlink(missing_ok=True)
+            raise ConfigurationError(
+                f"{self.path} cannot be written ({error.strerror or error}); what was in use still is: make room on "
+                "its disk, or correct the rights of the folder, and run the command again"
+            ) from error
 
     def number(self) -> int:
         """Return the version that `current.npz` holds; the shipped one where it holds none."""
@@ -74,10 +83,16 @@ class VersionFolder:
             self._use(number)
             return number
 
-    def back(self) -> int:
-        """Use the version that the current one was made from; returns its number. Raises `ConfigurationError`."""
+    def back(self, base: int | None = None) -> int:
+        """Use the version that the current one was made from; returns its number. `base`: the version to go back from.
+        Raises `ConfigurationError` if that is not the current one, or nothing is before it."""
         with self.locked():
             at = self.number()
+            if base is not None and at != base:
+                raise ConfigurationError(
+                    f"{self.path}: version {at} is current, not {base}: somebody else went back, or applied another; "
+                    "see `sluicegate safety versions`, and go back from there if that is still wanted"
+                )
             if at == SHIPPED:
                 raise ConfigurationError(
                     f"{self.path}: the shipped weights are in use, and there is nothing before them"
@@ -139,7 +154,8 @@ def _fetch(folder: VersionFolder, url: str, key: str) -> None:
     headers = {"authorization": f"Bearer {key}"} if key else {}
     try:
         answer = httpx.get(f"{url.rstrip('/')}/v1/safety/false_positives?limit=10000", headers=headers, trust_env=False)
-        lines = [_row(one) for one in answer.json()["data"]] if answer.status_code == 200 else None
+        found = answer.json()["data"] if answer.status_code == 200 else None
+        lines = None if found is None else [_row(one) for one in found if one["text"].strip()]
     except FAULTS as error:
         raise ConfigurationError(f"no reports can be had from {url}: {reason(error)}") from error
     if lines is None:
