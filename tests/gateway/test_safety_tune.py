@@ -315,7 +315,7 @@ def test_no_caller_keeps_an_operator_from_tuning(tmp_path: Path, capsys: Any) ->
         return httpx.Response(200, json={"data": [older, *rows]})
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(versions.httpx, "get", answer)
+        patch.setattr(httpx, "get", answer)
         assert main(["safety", "tune", "--folder", str(tmp_path), "--url", "http://gateway"]) == 0
     said = capsys.readouterr().out
     assert "\x1b" not in said
