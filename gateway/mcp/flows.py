@@ -20,7 +20,7 @@ import quopri
 import re
 import time
 import unicodedata
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, permutations, zip_longest
@@ -32,6 +32,11 @@ from sluicegate.safety.matching.confusables import look_alike
 from sluicegate.safety.provenance.spelling import spelled
 
 MOST_RUNS = 2000
+ALL_CHARS = 16_000_000
+"""Characters of results and arguments of all runs. What is made of one to find it again takes 24 to 33 bytes: 2,000
+runs of `MOST_CHARS` took 20 GB."""
+_OF_RUN = 2_000
+"""Characters that a run counts besides, so that a key with many small runs is seen as one that has much."""
 MOST_RESULTS = 64
 MOST_CHARS = 400_000
 """Characters kept of the results of one run."""
@@ -81,7 +86,12 @@ class RunMemory:
     """(server/tool, text) of each result as the agent got it."""
     sent: dict[tuple[str, str], str] = field(default_factory=dict)
     chars: int = 0
+    sent_chars: int = 0
     used_s: float = 0.0
+
+    @property
+    def weight(self) -> int:
+        return self.chars + self.sent_chars + _OF_RUN
 
     def remember(self, server: str, tool: str, text: str, least: int) -> None:
         text = text[:MOST_CHARS]
@@ -114,27 +124,48 @@ class RunMemory:
     def note_sent(self, server: str, tool: str, arguments: Mapping[str, Any]) -> None:
         for place, text in strings_of(arguments):
             if len(self.sent) > 256:
-                self.sent.pop(next(iter(self.sent)))
+                self.sent_chars -= len(self.sent.pop(next(iter(self.sent))))
             key = f"{server}/{tool}", place
-            self.sent[key] = (self.sent.get(key, "") + text)[-TAIL:]
+            before = self.sent.get(key, "")
+            kept = self.sent[key] = (before + text)[-TAIL:]
+            self.sent_chars += len(kept) - len(before)
 
 
 class RunMemories:
-    """The memories of all runs by key and run, least recently used out first."""
+    """The memories of all runs by key and run. Where they are too many or too large, the key that has most loses the
+    one it used least recently: callers name their runs themselves, and must not make the gateway forget those of
+    others."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str, str], RunMemory] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._kept)
 
     def of(self, key: str, run: str) -> RunMemory:
         now = time.monotonic()
         found = self._kept.get((key, run))
         if found is None or now - found.used_s > IDLE_S:
             found = self._kept[key, run] = RunMemory()
-            while len(self._kept) > MOST_RUNS:
-                self._kept.popitem(last=False)
         found.used_s = now
         self._kept.move_to_end((key, run))
+        self._make_room()
         return found
+
+    def _make_room(self) -> None:
+        weights: Counter[str] = Counter()
+        for (key, _), memory in self._kept.items():
+            weights[key] += memory.weight
+        total = weights.total()
+        while len(self._kept) > 1 and (len(self._kept) > MOST_RUNS or total > ALL_CHARS):
+            heaviest = max(weights, key=weights.__getitem__)
+            name = next(name for name in self._kept if name[0] == heaviest)
+            if name == next(reversed(self._kept)):  # the only run of that key is the one that was just asked for
+                del weights[heaviest]
+                continue
+            dropped = self._kept.pop(name).weight
+            weights[heaviest] -= dropped
+            total -= dropped
 
 
 def strings_of(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
