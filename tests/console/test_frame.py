@@ -39,6 +39,14 @@ def test_every_section_is_in_the_navigation_and_opens(gateway: RunningGateway, b
 
 
 @needs_chromium
+def test_a_large_screen_is_used(gateway: RunningGateway, phone: Browser) -> None:
+    """Names and paths in tables wrapped beside a third of the screen that was empty."""
+    phone.size(2000, 1000)
+    enter(gateway, phone, "requests")
+    assert phone.js("document.querySelector('#main').getBoundingClientRect().right") > 1900
+
+
+@needs_chromium
 def test_the_sections_open_from_a_button_on_a_phone_and_close_with_escape(
     gateway: RunningGateway, phone: Browser
 ) -> None:

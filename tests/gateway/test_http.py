@@ -120,6 +120,22 @@ def test_a_body_that_is_no_object_is_told_what_it_is(gateway: RunningGateway, bo
     assert said in error_of(httpx.post(gateway.url + CHAT, content=body))["message"]
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{"user": "caf\\ud83d"}', "half of a character stands alone there"),
+        (b'{"user": "\\ude00"}', "half of a character stands alone there"),
+        ('{"user": "é", "temperature": NaN}'.encode(), "NaN is no number of JSON: send null, or leave the field out"),
+        (b'{"temperature": -Infinity}', "Infinity is no number of JSON"),
+        (b'{"temperature": 1e400}', "no number may be larger than 1.8e308"),
+        (b"\xef\xbb\xbf{}", "send it without"),
+    ],
+)
+def test_a_body_that_other_libraries_write_is_told_what_to_do(gateway: RunningGateway, body: bytes, said: str) -> None:
+    """Some libraries write what JSON does not have: they cut texts in the middle of a character, and write NaN."""
+    assert said in error_of(httpx.post(gateway.url + CHAT, content=body))["message"]
+
+
 def test_who_speaks_as_anthropic_does_is_told_that_the_request_is_wrong(gateway: RunningGateway) -> None:
     answer = httpx.post(gateway.url + "/v1/messages", content=b"{}", headers={"content-type": "text/plain"})
     assert (answer.status_code, answer.json()["error"]["type"]) == (415, "invalid_request_error")

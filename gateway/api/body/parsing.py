@@ -99,7 +99,23 @@ def _unreadable(body: bytes, error: ValueError) -> str:
     except UnicodeDecodeError as broken:
         byte = f"byte 0x{body[broken.start]:02x} at position {broken.start}"
         return f"the body is not UTF-8 ({byte}); send JSON as UTF-8, not packed"
-    return f"the body is not valid JSON: {error}"
+    return f"the body is not valid JSON: {error}{_advice(body, error)}"
+
+
+_ADVICE = {
+    "surrogate": "half of a character stands alone there, as where UTF-16 is cut; send whole characters",
+    "byte order mark": "send it without",
+    "infinity": "no number may be larger than 1.8e308",
+}
+"""What to do, by a word of the parser's error."""
+
+
+def _advice(body: bytes, error: ValueError) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        for name in ("NaN", "Infinity"):
+            if body.decode().startswith(name, error.pos):
+                return f"; {name} is no number of JSON: send null, or leave the field out"
+    return next((f"; {advice}" for word, advice in _ADVICE.items() if word in str(error)), "")
 
 
 def read_body(body: bytes | Tree, fields: BodyFields[W]) -> tuple[W, tuple[str, ...]]:
