@@ -10,25 +10,38 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import _lru_cache_wrapper, lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 FORGET_S = 0.5
 """CPU time of compiling after which all caches are emptied. Automata and sets of constants were made at 100 to 400 MB a
 second (counted classes, long literals, large enums), so that all caches together stay below some 200 MB."""
 
 _T = TypeVar("_T")
-_CACHES: list[_lru_cache_wrapper[object]] = []
 
 
-def remembered(entries: int) -> Callable[[Callable[..., _T]], _lru_cache_wrapper[_T]]:
-    """Decorate a pure function as `lru_cache` does; `Forgetting` empties its cache."""
+class RememberedFunctions:
+    """The pure functions whose results are kept, which their modules name when they are imported."""
 
-    def decorate(function: Callable[..., _T]) -> _lru_cache_wrapper[_T]:
-        cached = lru_cache(maxsize=entries)(function)
-        _CACHES.append(cached)
-        return cached
+    def __init__(self) -> None:
+        self._caches: list[_lru_cache_wrapper[Any]] = []
 
-    return decorate
+    def __call__(self, entries: int) -> Callable[[Callable[..., _T]], _lru_cache_wrapper[_T]]:
+        """Decorate a function as `lru_cache` does."""
+
+        def decorate(function: Callable[..., _T]) -> _lru_cache_wrapper[_T]:
+            cached = lru_cache(maxsize=entries)(function)
+            self._caches.append(cached)
+            return cached
+
+        return decorate
+
+    def forget(self) -> None:
+        """Empty all caches."""
+        for cached in self._caches:
+            cached.cache_clear()
+
+
+remembered = RememberedFunctions()
 
 
 class Forgetting:
@@ -45,5 +58,4 @@ class Forgetting:
             if self._worked_s < FORGET_S:
                 return
             self._worked_s = 0.0
-        for cached in _CACHES:
-            cached.cache_clear()
+        remembered.forget()
