@@ -23,6 +23,8 @@ from sluicegate.safety.judging.session import Assessment, JudgedReading
 
 TOP_LOGPROBS = 20
 """Number of likeliest next tokens among which the two words of a choice are searched."""
+LEFT_OUT = "[...]"
+"""The user's turn before an assistant's with which a conversation begins, as far as a guard reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class GuardAnswerJudge:
         self._access = access
 
     def read(self, request: Request, caller: Caller, channel: Channel, lead: str) -> JudgedReading:
-        history = conversation(request, self._context_chars)
+        history, lead = judged_after(request, self._context_chars, lead)
         if self._access is None:
             raise RuntimeError(f"the guard model {self.model!r} is not bound to an engine yet")
         special = control_tokens(self._access.tokenizer)
@@ -140,6 +142,24 @@ def conversation(request: Request, most_chars: int) -> list[Turn]:
             turns.append((role, text))
     turns.reverse()
     return turns
+
+
+def judged_after(request: Request, most_chars: int, lead: str) -> tuple[list[Turn], str]:
+    """Return the turns before the judged message, and how that begins: with `lead`, the end of what it continues, or
+    with what the assistant said last. Turns alternate, and the first and the last are the user's: the templates of most
+    guards refuse others, so that a long conversation, or one that ends with an answer, would get no judgement."""
+    turns = conversation(request, most_chars)
+    if not turns:
+        return [], lead
+    if turns[-1][0] == "assistant":
+        said = turns.pop()[1]
+        if not lead:
+            lead = f"{said}\n\n"
+        elif said.endswith(lead):
+            lead = said
+    if not turns or turns[0][0] == "assistant":
+        turns.insert(0, ("user", LEFT_OUT))
+    return turns, lead
 
 
 def assessment(answer: GuardAnswer) -> Assessment:

@@ -18,7 +18,7 @@ import orjson
 
 from sluicegate.plugins import Caller, Channel, Request
 from sluicegate.safety.detection.guards import GuardFormat
-from sluicegate.safety.judging.guard_reading import assessment, conversation
+from sluicegate.safety.judging.guard_reading import assessment, judged_after
 from sluicegate.safety.judging.session import Assessment, JudgedReading
 
 MOST_BYTES = 1024 * 1024
@@ -101,8 +101,8 @@ class ChatGuardJudge:
         await self.service.close()
 
     def read(self, request: Request, caller: Caller, channel: Channel, lead: str) -> JudgedReading:
-        messages = [{"role": role, "content": text} for role, text in conversation(request, self._context_chars)]
-        return _ChatReading(self, messages, lead)
+        history, lead = judged_after(request, self._context_chars, lead)
+        return _ChatReading(self, [{"role": role, "content": text} for role, text in history], lead)
 
     async def ask(self, messages: list[dict[str, str]]) -> Assessment:
         body = {

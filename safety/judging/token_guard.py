@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from sluicegate.plugins import Caller, Channel, ContextLengthExceeded, JudgingTerms, Request, TokenReading, Verdict
 from sluicegate.plugins.control_tokens import control_tokens, defused
 from sluicegate.safety.detection.guards import Turn
-from sluicegate.safety.judging.guard_reading import conversation
+from sluicegate.safety.judging.guard_reading import judged_after
 from sluicegate.safety.judging.session import Assessment, JudgingPolicy
 from sluicegate.safety.judging.stable_text import StableCutter, Words, words_of
 
@@ -81,7 +81,7 @@ class TokenGuardJudge:
         assert self._access is not None
         tokenizer, chars = self._access.tokenizer, self._context_chars
         while True:
-            opening = _opening(tokenizer, conversation(request, chars), lead[-chars:])
+            opening = _opening(tokenizer, *judged_after(request, chars, lead[-chars:]))
             if 2 * len(opening) <= room:
                 return opening
             if chars < 16:

@@ -7,7 +7,7 @@ import gzip
 import json
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -434,6 +434,61 @@ def test_a_guard_reads_the_newest_of_the_conversation_in_turns() -> None:
     request = Request("r", "m", tuple(messages))
     assert conversation(request, 1000) == [("user", "Be brief.\n\n" + "a" * 50), ("assistant", "b"), ("user", "c\n\nd")]
     assert conversation(request, 5) == [("user", "aa"), ("assistant", "b"), ("user", "c\n\nd")]
+
+
+def strict(messages: list[dict[str, str]], **_: Any) -> str:
+    """Render turns as templates of many guards do: these refuse turns that do not alternate from a user's on."""
+    for at, message in enumerate(messages):
+        if message["role"] != ("assistant" if at % 2 else "user"):
+            raise ValueError("Conversation roles must alternate user/assistant/user/assistant/...")
+    return "".join(f"<{message['role']}>{message['content']}</>" for message in messages)
+
+
+@pytest.mark.parametrize("way", ["guard", "guard-service"])
+@pytest.mark.parametrize(
+    ("roles", "chars"),
+    [
+        (("user", "assistant"), 8000),  # the answer goes on after an answer
+        (("assistant", "user"), 8000),
+        (("assistant",), 8000),
+        (("user", "assistant", "assistant"), 8000),
+        (("user", "assistant", "user") * 50, 100),  # the newest that fits begins in the middle
+        (("system", "user", "assistant", "tool", "tool", "assistant", "user"), 8000),
+    ],
+    ids=lambda given: str(given)[:40],
+)
+async def test_a_guard_whose_template_wants_turns_that_alternate_judges_every_conversation(
+    roles: tuple[Any, ...], chars: int, way: str
+) -> None:
+    """And sees all texts, once each: what an assistant said last begins the judged message."""
+    messages = tuple(Message(role, f"word-{at}.") for at, role in enumerate(roles))
+    request, lead = Request("r", "m", messages), messages[-1].content if roles[-1] == "assistant" else ""
+    seen: list[str] = []
+
+    def answer(_: web.Request, body: dict[str, Any]) -> Any:
+        seen.append(strict(body["messages"]))
+        return {"choices": [{"message": {"content": "safe"}, "finish_reason": "stop"}]}
+
+    async with AsyncExitStack() as stack:
+        if way == "guard":
+            model = ScriptedModel(["safe"])
+            tokenizer = model.models["scripted"].tokenizer
+            tokenizer.chat_template, tokenizer.apply_chat_template = "strict", strict
+            rail = built("guard", model="scripted", form="llama_guard", context_chars=chars)
+            bind_guards([("guard", rail)], model)
+        else:
+            url, _ = await stack.enter_async_context(served(answer))
+            rail = built("guard-service", url=url, form="llama_guard", model="g", context_chars=chars)
+            await stack.enter_async_context(started(rail))
+        session = rail.follow(request, Caller(), "content", JudgingTerms(lead=lead))
+        await session.feed(FINE * 2)
+        verdict = await session.close()
+        if way == "guard":
+            seen = [tokenizer.decode(job.prompt.token_ids) for job in model.jobs]
+    assert verdict.clear_to == len(FINE * 2)
+    for at in range(len(roles)) if chars > 1000 else ():
+        assert seen[0].count(f"word-{at}.") == 1
+    assert seen[0].count(messages[-1].content) == 1
 
 
 @pytest.mark.parametrize("form", FORMS)

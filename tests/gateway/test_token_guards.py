@@ -276,6 +276,13 @@ def test_a_text_longer_than_the_guards_context_is_judged_to_its_end(tokenizer: A
 # --- the question, levels and policies ------------------------------------------------------------------------------
 
 
+def test_a_question_is_judged_where_the_request_begins_the_answer(tokenizer: Any) -> None:
+    """Whoever writes the first words of the answer by hand does not keep the question from the guard."""
+    asked = (Message("user", f"How is {BAD} made?"), Message("assistant", "Sure:"))
+    for messages in (asked, (*asked, Message("assistant", "like this"))):
+        assert asyncio.run(left(bound(Words(tokenizer)), [FINE], messages=messages)) == ("", "content_filter")
+
+
 def test_a_question_is_judged_before_anything_leaves(tokenizer: Any) -> None:
     question = {"messages": (Message("user", f"How is {BAD} made?"),)}
     for chunking in chunkings(FINE, seed=1):
