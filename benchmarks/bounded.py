@@ -23,8 +23,10 @@ without the findings. FILE has all of it every five minutes, and where the run i
 
 from __future__ import annotations
 
+import io
 import json
 import signal
+import sys
 import time
 from array import array
 from collections import Counter, defaultdict
@@ -166,15 +168,20 @@ def _until_interrupted() -> Iterator[list[bool]]:
 
 
 def _run(search: Search, result: Result, first: int, seconds: float, limit: int, out: Path | None) -> None:
-    """Search until the time is over, and print findings."""
-    for event in events(search, first, time.monotonic() + seconds):
-        if event is not None:
-            result.add(event)
-        whole = limit and result.grammars >= limit
-        if event is None or whole:
-            _measure(result, out)
-        if whole:
-            return
+    """Search until the time is over, and print findings. What breaks the search itself ends it with what it has."""
+    found = events(search, first, time.monotonic() + seconds)
+    try:
+        for event in found:
+            if event is None:
+                _measure(result, out)
+            else:
+                result.add(event)
+            if limit and result.grammars >= limit:
+                break
+        found.close()  # nothing runs beside what is measured
+        _measure(result, out)
+    except Exception as error:
+        result.broken.append(Broken(-1, f"the search failed: {type(error).__name__}: {error}"))
 
 
 def _measure(result: Result, out: Path | None) -> None:
@@ -207,6 +214,8 @@ def main() -> None:
     parser.add_argument("--grammars", type=Path, help="a folder with real grammars to change")
     parser.add_argument("--out", type=Path, help="a file for the result, written every few minutes")
     asked = parser.parse_args()
+    assert isinstance(sys.stdout, io.TextIOWrapper)
+    sys.stdout.reconfigure(errors="backslashreplace")  # names in a schema need not be characters
     seconds = asked.seconds if asked.minutes is None else asked.minutes * 60
     search = Search(asked.data, KINDS[asked.only], asked.schemas, asked.grammars, asked.most_ms)
     search.sources()  # what cannot be read ends the program here

@@ -8,7 +8,7 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -184,7 +184,7 @@ class _Process:
 
 def events(
     search: Search, first: int, until: float, target: Target = look_for, stall_s: float = _STALL_S
-) -> Iterator[Event | None]:
+) -> Generator[Event | None]:
     """Yield what is found from seed `first` until the time `until` (`time.monotonic`); None where a process ends and
     nothing runs beside what is done then."""
     at = first

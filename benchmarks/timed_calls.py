@@ -105,7 +105,8 @@ class TimedMatcher:
     def _rule(self) -> str:
         """Return the names of the rules, or the places of the schema, that are read."""
         readings: tuple[Reading, ...] = getattr(self._matcher, "_reading", tuple)()
-        return ", ".join(dict.fromkeys(name for each in readings if (name := each.label())))[:_LONGEST_RULE]
+        named = ", ".join(dict.fromkeys(name for each in readings if (name := each.label())))[:_LONGEST_RULE]
+        return named or str(getattr(getattr(self._matcher, "_grammar", None), "subject", ""))
 
     def step(self, pick: random.Random) -> bool:
         """Ask for a mask and what else can be asked, and accept one of the tokens; False at the end."""

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -126,6 +127,19 @@ def test_the_search_goes_on_behind_a_grammar_that_hangs_or_kills() -> None:
                 break
     assert tried == [0, 1, 3, 4, 6, 8, 9]
     assert [(each.at, each.wrong) for each in broken] == [(2, "nothing within 0.5 s"), (5, "the process died with 3")]
+
+
+def test_a_search_that_fails_itself_tells_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    def events(*_: object) -> Iterator[Tried]:
+        yield Tried(3, "gbnf", [("accept", 1.0, True)], [])
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(bounded, "events", events)
+    result = bounded.Result(SEARCH)
+    bounded._run(SEARCH, result, 0, 1.0, 0, None)
+    whole = result.whole()
+    assert (whole["grammars"], whole["refused accept"], whole["processes that broke"]) == (1, 1, 1)
+    assert whole["broken"][0]["wrong"].startswith("the search failed: OSError")
 
 
 CALL = TimedCall("fill_mask", 80.0, "ab", False, "", "start")
