@@ -165,11 +165,14 @@ class _Search:
 
     def _read(self, state: ParserState, text: bytes) -> ParserState | None:
         """Return the state after `text`; None if it is refused. The text between quotes is read as one piece."""
-        at: ParserState | None = state
-        for piece in _PIECES.findall(text):
+        for found in _PIECES.finditer(text):
+            piece = found.group()
             charge(_OF_PIECE + len(piece) / _READ_A_CHARGE)
-            at = None if at is None else self.states.take(at, piece, self.tape)
-        return at
+            after = self.states.take(state, piece, self.tape)
+            if after is None:
+                return None
+            state = after
+        return state
 
     def _ways(
         self, state: ParserState, checkpoint: Checkpoint | None, text: bytes

@@ -215,9 +215,14 @@ def _character(word: bytes, at: int) -> str:
     if lead == QUOTE:
         return ""
     if lead == BACKSLASH:
-        char: str = json.loads(b'"' + word[at : at + (6 if word[at + 1] == 0x75 else 2)] + b'"')
-        return char
+        return _unescaped(word[at : at + (6 if word[at + 1] == 0x75 else 2)])
     return chr(lead) if lead < 0x80 else word[at : at + (2 if lead < 0xE0 else 3 if lead < 0xF0 else 4)].decode()
+
+
+@lru_cache(maxsize=4_000)
+def _unescaped(spelled: bytes) -> str:
+    char: str = json.loads(b'"' + spelled + b'"')
+    return char
 
 
 @lru_cache(maxsize=4_000)

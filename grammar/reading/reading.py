@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from sluicegate.grammar.budget.meter import look
+from sluicegate.grammar.budget.meter import charge, look
 from sluicegate.grammar.lexemes.base import QUOTE, Lexeme
 from sluicegate.grammar.reading.guards import Guard
 from sluicegate.grammar.reading.lookahead import OVER, Lookahead, joined
@@ -24,6 +24,10 @@ MANY_BYTES = {0, 1}
 Place = tuple[Any, tuple[int, ...]]
 """(what situations have in common, counters). Of two with the same first part, the one with no smaller counters can
 continue in every way in which the other can."""
+
+
+_OF_GUARD = 3.0
+"""Work charged for asking a guard, and for the readings that its answer makes."""
 
 
 class GuardResult(NamedTuple):
@@ -53,6 +57,7 @@ class Run:
         byte is already the next one's."""
         self.asked = True
         assert self.tape is not None
+        charge(_OF_GUARD)
         look()
         size = len(self.tape.text)
         passed = guard.allows(self.tape, size - end_offset)

@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from sluicegate.grammar import Vocabulary, compile_json_schema, compile_lark, is_compiled
+from sluicegate.grammar import (
+    GrammarOptions,
+    Vocabulary,
+    compile_json_schema,
+    compile_lark,
+    compile_structural_tags,
+    is_compiled,
+)
 from sluicegate.grammar.budget import meter
 from sluicegate.grammar.completion import search
 from sluicegate.grammar.completion.new_values import value_of
@@ -18,6 +25,7 @@ from sluicegate.grammar.json.objects.progress import ObjectProgress
 from sluicegate.grammar.json.objects.state import ObjectState
 from sluicegate.grammar.matching.state import ParserStates
 from sluicegate.grammar.parsing.parser import ParserReading
+from sluicegate.grammar.reading.reading import Run
 from tests.grammar.grammar_checks import allowed, byte_vocabulary
 
 FEW = {"anyOf": [{"enum": [True, 3, "c"]}, {"type": "boolean"}]}
@@ -224,3 +232,61 @@ def test_small_steps_are_charged_for_however_often_others_look_at_the_clock() ->
             meter.look()
             meter.charge(0.5)
         assert meter.left() < 10_000 - 0.5 * 3_000 - 2 * 2_500
+
+
+ANY = GrammarOptions(property_order="any")
+
+
+def test_names_that_may_come_are_listed_only_where_items_before_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"p{at}" for at in range(100)]
+    schema = {"type": "object", "required": names, "additionalProperties": {"type": "integer"}}
+    matcher = compile_json_schema({"type": "array", "items": schema}, byte_vocabulary(), options=ANY).matcher()
+    listed = steps_of(monkeypatch, ObjectProgress, "offered")
+    for byte in b'[{"p7":1,"p8":2,"x':
+        matcher.accept(byte)
+    assert matcher.shortest_completion() is not None
+    assert listed == []
+
+
+def test_names_that_may_come_are_charged_where_they_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"p{at}" for at in range(400)]
+    schema = {"type": "object", "properties": {name: {"type": "integer"} for name in names}, "maxProperties": 4}
+    matcher = compile_json_schema(schema, byte_vocabulary(), options=ANY).matcher()
+    listed = charges_of(monkeypatch, ObjectProgress, "offered", lambda _, found: len(found) / 4 - 1)
+    for byte in b'{"p7":1,"p':
+        allowed(matcher, byte_vocabulary())
+        matcher.accept(byte)
+    assert [work for _, work in listed if work > 90]
+    assert len([call for call in too_little(listed) if call[0]]) == 0
+    assert max(charges for charges, _ in listed) >= 100
+
+
+def test_guards_are_charged_for_in_tags_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = {"type": "json_schema", "json_schema": {"type": "object", "properties": {"a": {"type": "integer"}}}}
+    value = {"type": "repeat", "min": 0, "max": 9, "content": {"type": "optional", "content": schema}}
+    matcher = compile_structural_tags({"format": value}, byte_vocabulary()).matcher()
+    for byte in b'{}{"x':
+        matcher.accept(byte)
+    asked = charges_of(monkeypatch, Run, "passes", lambda *_: 2)
+    matcher.accept(ord('"'))
+    assert asked
+    assert not too_little(asked)
+
+
+def test_a_completion_is_read_no_further_than_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    matcher = compile_json_schema({"const": 'a"b\\' * 3_000}, byte_vocabulary()).matcher()
+    read = steps_of(monkeypatch, search._Search, "_read")
+    pieces = search._PIECES
+    cut: list[int] = []
+
+    class Noting:
+        def finditer(self, text: bytes) -> Any:
+            for found in pieces.finditer(text):
+                cut.append(found.end())
+                yield found
+
+    monkeypatch.setattr(search, "_PIECES", Noting())
+    with meter.allowed(meter.Allowance(5.0, meter.WorkExhausted, charges=4_000)), pytest.raises(meter.WorkExhausted):
+        search.shortest_completion(matcher._states, matcher._at, matcher._tape, matcher._grammar.costs)
+    assert read
+    assert 100 < len(cut) < 1_000

@@ -9,8 +9,8 @@ from sluicegate.grammar.json.objects.plan import ObjectPlan
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.schema.containers import Conjunction
 
-_OF_WAYS = 1.5
-"""Work charged for the ways to give a name."""
+_OF_WAYS, _OF_NAME = 1.5, 0.3
+"""Work charged for the ways to give a name, and for a name that may be listed."""
 After = tuple[int, int, int]
 """`at`, `count` and `met` of an object after one more name."""
 
@@ -78,6 +78,7 @@ class ObjectProgress(Container[ObjectPlan, SourceT]):
         room = None if plan.high is None else plan.high - self.count
         found: list[int] = []
         missing = self.missing()
+        charge((len(plan.names) if plan.any_order else plan.until[self.at] - self.at) * _OF_NAME)
         for i in range(self.at if not plan.any_order else 0, len(plan.names)):
             if plan.any_order and self.at >> i & 1:
                 continue

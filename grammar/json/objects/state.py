@@ -63,8 +63,9 @@ class ObjectState(ObjectMembers):
     @property
     def _may_lack_names(self) -> bool:
         """Return whether some name that may come, and need not, may have no value left."""
-        needed = self.at and len(self.offered()) < 2 and not self.may_close() and not self.frees_by_text
-        return self.by_text and not needed
+        if not self.by_text:
+            return False
+        return not self.at or len(self.offered()) > 1 or self.may_close() or self.frees_by_text
 
     def names_left(self, tape: Tape, end: int) -> list[int]:
         """Return the listed names that may come next and have a value that does not only repeat an earlier item.
