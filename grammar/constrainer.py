@@ -46,6 +46,8 @@ def _folder(settings: GrammarSettings) -> Folder | None:
     return Folder(path, settings.cache_bytes)
 
 
+_QUICK_S = 0.002
+"""CPU time of compiling up to which the size of a grammar is estimated: adding it up would take a third as long."""
 _LOOKED_AT = 20_000
 """Objects of a grammar whose size is added up, in some 15 ms; a usual one has 600. What has more is estimated."""
 _MADE_A_SECOND = 250e6
@@ -98,11 +100,12 @@ class GrammarConstrainer:
     async def compile_for(self, tenant: str, constraint: Constraint, model: ServedModel) -> LazyGrammar:
         """Compile as `compile` does, in the turn of `tenant`. Raises `RateLimited` too, where too much of its work
         waits."""
-        key = (f"{model.name}\0{model.version}", blake2b(_canonical(constraint), digest_size=32).digest())
+        source = _canonical(constraint)
+        key = (f"{model.name}\0{model.version}", blake2b(source, digest_size=32).digest())
         while True:
             found = self._grammars.get(key)
             if found is None:
-                found = self._pool.add(tenant, partial(self._compile, constraint, model))
+                found = self._pool.add(tenant, partial(self._compile, constraint, model, len(source)))
                 self._grammars.keep(key, found)
             try:
                 return await self._pool.wait(found)  # type: ignore[no-any-return]
@@ -128,7 +131,7 @@ class GrammarConstrainer:
             options[name] = [*blocked, *options.get(name, [])]
         return GrammarOptions.from_mapping(options, self._limits)
 
-    def _compile(self, constraint: Constraint, model: ServedModel, job: CompileJob) -> LazyGrammar:
+    def _compile(self, constraint: Constraint, model: ServedModel, source_bytes: int, job: CompileJob) -> LazyGrammar:
         compiler = _KINDS.get(constraint.kind)
         if compiler is None:
             raise InvalidGrammar(f"unknown kind of constraint {constraint.kind!r}; there are {', '.join(_KINDS)}")
@@ -142,10 +145,11 @@ class GrammarConstrainer:
                 made = compiler(constraint.value, vocabulary, options)
         finally:
             worked_s = allowance.spent_s()
-            job.kept_bytes = int(worked_s * _MADE_A_SECOND)
+            job.kept_bytes = source_bytes + int(worked_s * _MADE_A_SECOND)
             self._forgetting.worked(worked_s)
-        found, all_of_it = footprint(made, (made.vocabulary,), _LOOKED_AT)
-        job.kept_bytes = found if all_of_it else max(found, job.kept_bytes)
+        if worked_s > _QUICK_S:
+            found, all_of_it = footprint(made, (made.vocabulary,), _LOOKED_AT)
+            job.kept_bytes = found if all_of_it else max(found, job.kept_bytes)
         with self._lock:
             self._compiled += 1
             self._compile_s += time.perf_counter() - began

@@ -21,11 +21,11 @@ from tests.waiting import soon
 
 
 def described(number: int) -> Constraint:
-    return Constraint("json_schema", {"type": "string", "description": f"{number}" + "d" * 1_000_000})
+    return Constraint("json_schema", {"type": "string", "description": f"{number}" + "d" * 4_000_000})
 
 
 async def test_large_grammars_are_kept_up_to_so_many_bytes(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_grammars, "KEPT_BYTES", 2_500_000)
+    monkeypatch.setattr(kept_grammars, "KEPT_BYTES", 10_000_000)
     stage = build({"cache_dir": ""})
     made = [await stage.compile(described(number), model) for number in range(3)]
     assert [await stage.compile(described(number), model) is made[number] for number in (2, 1, 0)] == [
@@ -48,7 +48,7 @@ async def test_dropped_grammars_are_collected_before_they_fill_the_memory(
     model: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a full collection, which the collector itself makes after so many objects only."""
-    monkeypatch.setattr(kept_grammars, "KEPT_BYTES", 2_500_000)
+    monkeypatch.setattr(kept_grammars, "KEPT_BYTES", 10_000_000)
     stage = build({"cache_dir": ""})
     gc.disable()
     try:
