@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from sluicegate.plugins import RailSession, Span, Verdict
@@ -106,3 +107,5 @@ def _check_scores(scores: Any) -> None:
         _check_text("category of a score", category)
         if not isinstance(score, int | float):
             raise BadVerdict(f"the score of {category:.40} is of type {type(score).__name__}, must be a number")
+        if not math.isfinite(score):
+            raise BadVerdict(f"the score of {category:.40} is {score}, must be a finite number")

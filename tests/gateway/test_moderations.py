@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -100,6 +101,8 @@ NONSENSE = {
     "never content": Verdict(0),
     "no number": Verdict("all"),  # type: ignore[arg-type]
     "scores": Verdict(4, scores=(("x", "high"),)),  # type: ignore[arg-type]
+    "a score that is no number": Verdict(4, scores=(("x", math.nan),)),
+    "a score without end": Verdict(4, scores=(("x", math.inf),)),
 }
 
 
