@@ -117,24 +117,42 @@ def outcome(make: Callable[[], LazyGrammar]) -> str:
 
 def measured(make: Callable[[], LazyGrammar]) -> dict[str, Any]:
     """Return what one case costs: CPU seconds, and the peak of memory in megabytes above what is there before."""
+    return in_child(lambda: _cost(make))
+
+
+def in_child(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Do `work` in a process forked for it, and return what it returns. Raises `RuntimeError` where it raises or
+    dies."""
     forking = multiprocessing.get_context("fork")
     ours, theirs = forking.Pipe(duplex=False)
-    child = forking.Process(target=_measure, args=(make, theirs))
+    child = forking.Process(target=_send, args=(work, theirs))
     child.start()
     theirs.close()
-    found: dict[str, Any] = ours.recv()
+    try:
+        found: dict[str, Any] | str = ours.recv()
+    except EOFError:
+        found = "it sent nothing"
     child.join()
+    if isinstance(found, str):
+        raise RuntimeError(f"a case failed in its process (exit status {child.exitcode}): {found}")
     return found
 
 
-def _measure(make: Callable[[], LazyGrammar], to: Connection) -> None:
-    before, began = _peak_kb(), time.process_time()
+def _send(work: Callable[[], dict[str, Any]], to: Connection) -> None:
+    try:
+        to.send(work())
+    except Exception as error:
+        to.send(f"{type(error).__name__}: {error}")
+
+
+def _cost(make: Callable[[], LazyGrammar]) -> dict[str, Any]:
+    before, began = peak_kb(), time.process_time()
     said = outcome(make)
     spent = time.process_time() - began
-    to.send({"cpu_s": round(spent, 3), "peak_mb": (_peak_kb() - before) // 1024, "outcome": said})
+    return {"cpu_s": round(spent, 3), "peak_mb": (peak_kb() - before) // 1024, "outcome": said}
 
 
-def _peak_kb() -> int:
+def peak_kb() -> int:
     """Return the most memory that this process has held; in a process just forked, what it begins with."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 

@@ -24,7 +24,7 @@ from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 from sluicegate.plugins.errors import GrammarLimit
 
 _KEPT: Final = 4_000
-"""Most parser states per grammar before the cache is emptied; each holds a mask of a few hundred words beside a shared
+"""Most parser states of a grammar before the cache is emptied; each holds a mask of a few hundred words beside a shared
 row."""
 
 
@@ -84,6 +84,11 @@ class ParserState:
         self.answered: dict[int, AskedToken] | None = None
         """For tokens on which new property names are checked."""
 
+    def forget(self) -> None:
+        """Drop what can be worked out again: the mask, and the states behind bytes and tokens."""
+        self.mask, self.answered = None, None
+        self.steps, self.tokens = {}, {}
+
 
 class AskedToken:
     """The state after a token where guards answer as they did: each of `asked` is (bytes of the token up to there,
@@ -126,6 +131,14 @@ class ParserStates:
     def full(self) -> bool:
         """Return whether the cache is full, so that a new text should start with a new one."""
         return len(self._known) + len(self._alone) > _KEPT
+
+    def _forget(self) -> None:
+        """Empty the cache in the middle of a text, whose matcher keeps the state before each token to go back to. In
+        an object of thousands of properties every place has states of its own."""
+        for states in (self._known, self._alone):
+            for state in states.values():
+                state.forget()
+            states.clear()
 
     def intern(self, readings: Sequence[Reading]) -> ParserState:
         if len(readings) == 1:
@@ -193,6 +206,8 @@ class ParserStates:
 
     def accept(self, state: ParserState, token_id: int, tape: Tape | None) -> ParserState | None:
         """Return the state after a token (None = refused) and remember it. Pushes its bytes on `tape`."""
+        if self.full:
+            self._forget()
         word = self.vocabulary.words[token_id]
         begun = 0 if tape is None else len(tape.text)
         after, run = self._taken(state, word, tape)

@@ -14,6 +14,7 @@ from sluicegate.grammar import GrammarOptions, LazyGrammar, compile_json_schema
 from sluicegate.grammar.json.objects.plan import _LONG
 from sluicegate.grammar.lexemes.literals import Literals, sorted_spellings
 from sluicegate.grammar.lexemes.remaining import Remaining, SharedWords
+from sluicegate.grammar.matching import state
 from sluicegate.grammar.reading.given_names import GivenNames, NameSet
 from tests.grammar.grammar_checks import byte_vocabulary, check_masks
 
@@ -110,6 +111,35 @@ def follows(grammar: LazyGrammar, text: str) -> bool:
 def test_memory_grows_with_the_text_and_not_with_its_square() -> None:
     """Twice the names in a text with all of them takes at most three times the memory."""
     assert held(160) < 3 * held(80)
+    assert held(1_200) < 2.4 * held(600)
+
+
+def test_a_text_of_more_states_than_are_kept_is_followed_and_gone_back_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = json.dumps({f"name {k}": 1 for k in random.Random(4).sample(range(60), 60)}).encode()
+    expected = rows(text)
+    monkeypatch.setattr(state, "_KEPT", 100)
+    assert rows(text) == expected
+    assert rows(text, back=7) == expected
+
+
+def rows(text: bytes, back: int = 0) -> list[bytes]:
+    """Return all masks along a text. `back`: every so often, so many bytes are gone back and read again."""
+    grammar = compile_json_schema(wide(60, additionalProperties={"type": "string"}), byte_vocabulary(), options=ANY)
+    matcher = grammar.matcher()
+    row = np.zeros(grammar.vocabulary.row_words, np.int32)
+    found: list[bytes] = []
+    for at, byte in enumerate(text):
+        matcher.fill_mask(row)
+        found.append(row.tobytes())
+        matcher.accept(byte)
+        if back and at % 10 == 9:
+            matcher.rollback(back)
+            for again in range(at + 1 - back, at + 1):
+                matcher.fill_mask(row)
+                assert row.tobytes() == found[again]
+                matcher.accept(text[again])
+        assert len(grammar._states._known) + len(grammar._states._alone) <= state._KEPT + 40
+    return found
 
 
 def held(count: int) -> int:
