@@ -31,6 +31,11 @@ class ArrayItems:
         """End of each item, after its comma, in bytes from the array's bracket."""
         self._text = b"["
 
+    def given(self, array: bytes) -> dict[Any, int]:
+        """Return `places` for an array's text up to where its next item begins."""
+        self.last(array)
+        return self.places
+
     def read(self, array: bytes) -> Any:
         """Return `last` in `canonical` form."""
         last = self.last(array)

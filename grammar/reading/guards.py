@@ -65,12 +65,13 @@ class DistinctItem(NewValue):
     def allows(self, tape: Tape, end: int) -> bool:
         start = tape.array_start(end)
         items = tape.array_items(start)
+        begin, close = tape.closed
+        if close == end and begin > start and not items.given(bytes(tape.text[start:begin])):
+            return True  # the first item, which may be long: it is not read
         return items.read(bytes(tape.text[start:end])) not in items.places
 
     def taken(self, tape: Tape, start: int, around: OpenBracket) -> Collection[Any]:
-        items = tape.array_items(around.start)
-        items.read(bytes(tape.text[around.start : start]))
-        return items.places
+        return tape.array_items(around.start).given(bytes(tape.text[around.start : start]))
 
     def refused(self, tape: Tape, among: Container[str]) -> frozenset[str] | None:
         if self.tried or tape.mode == 2 or tape.open is None:
@@ -100,7 +101,8 @@ class DistinctOnceClosed(NewValue):
         if array is None:
             return True
         items = tape.array_items(array.start)
-        items.read(bytes(tape.text[array.start : begin]))
+        if not items.given(bytes(tape.text[array.start : begin])):
+            return True
         value = json.loads(bytes(tape.text[begin:end]) + self.brackets, parse_float=Decimal)
         return canonical(value) not in items.places
 
@@ -111,10 +113,11 @@ class DistinctOnceClosed(NewValue):
             item = item.outer
         if item.outer is None:
             return ()
+        given = tape.array_items(item.outer.start).given(bytes(tape.text[item.outer.start : item.start]))
+        if not given:
+            return ()
         begun = json.loads(bytes(tape.text[item.start : start]) + b"null" + self.brackets, parse_float=Decimal)
-        items = tape.array_items(item.outer.start)
-        items.read(bytes(tape.text[item.outer.start : item.start]))
-        parts = (_last_part(begun, each) for each in items.places)
+        parts = (_last_part(begun, each) for each in given)
         return dict.fromkeys(part for part in parts if part is not _NONE)
 
     def refused(self, tape: Tape, among: Container[str]) -> frozenset[str] | None:

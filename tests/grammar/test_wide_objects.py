@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import random
 import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from sluicegate.grammar import GrammarOptions, LazyGrammar, compile_json_schema
-from sluicegate.grammar.json.objects.plan import _LONG
+from sluicegate.grammar.json.objects.plan import _LONG, ObjectPlan, indices
+from sluicegate.grammar.json.objects.progress import ObjectProgress
 from sluicegate.grammar.lexemes.literals import Literals, sorted_spellings
 from sluicegate.grammar.lexemes.remaining import Remaining, SharedWords
 from sluicegate.grammar.matching import state
+from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.given_names import GivenNames, NameSet
 from tests.grammar.grammar_checks import byte_vocabulary, check_masks
 
@@ -77,10 +80,72 @@ def wide(count: int, **more: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": listed[: count // 2], **more}
 
 
-@pytest.mark.parametrize("more", [{"additionalProperties": False}, {}, {"patternProperties": {"^x": True}}])
-def test_masks_are_those_of_trying_every_token(more: dict[str, Any]) -> None:
+@pytest.mark.parametrize("options", [ANY, GrammarOptions()], ids=["any order", "in order"])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"additionalProperties": False},
+        {},
+        {"patternProperties": {"^x": True}},
+        {"maxProperties": _LONG // 2 + 5, "additionalProperties": False},
+        {"minProperties": _LONG, "required": ["name 3", f"name {_LONG + 2}"]},
+    ],
+    ids=json.dumps,
+)
+def test_masks_are_those_of_trying_every_token(more: dict[str, Any], options: GrammarOptions) -> None:
     schema = wide(_LONG + 6, **more)
-    check_masks(compile_json_schema(schema, byte_vocabulary(), options=ANY), seed=1)
+    check_masks(compile_json_schema(schema, byte_vocabulary(), options=options), seed=1)
+
+
+def test_names_that_may_come_are_those_of_looking_at_each() -> None:
+    for seed in range(400):
+        state = drawn_state(random.Random(seed))
+        assert indices(state.offered()) == one_by_one(state)
+
+
+def drawn_state(pick: random.Random) -> ObjectProgress[Any]:
+    """Draw an object of which some members are written, in an order or in any."""
+    size = pick.randint(1, 9)
+    required = tuple(pick.random() < 0.4 for _ in range(size))
+    any_order, free = pick.random() < 0.5, pick.random() < 0.5
+    high = pick.choice([None, pick.randint(sum(required), size + 2)])
+    plan = ObjectPlan(
+        names=tuple(f"n{k}" for k in range(size)),
+        values=((),) * size,
+        required=required,
+        free=((),) if free else (),
+        refused=frozenset(),
+        low=pick.randint(0, size if high is None else min(size, high)),
+        high=high,
+        any_order=any_order,
+        check=None,
+        supply=pick.choice([None, 1]) if free else None,
+    )
+    given = pick.sample(range(size), pick.randint(0, size))
+    at = sum(1 << k for k in given) if any_order else len(given)
+    return ObjectProgress(None, plan, at, len(given) * plan.counts, Continuation())
+
+
+def one_by_one(state: ObjectProgress[Any]) -> list[int]:
+    """Return the listed names that may come next: each is tried on what is left of the required ones, and on the least
+    and the most members."""
+    plan, found = state.plan, []
+    missing = {k for k, needed in enumerate(plan.required) if needed and not came(state, k)}
+    for i in range(len(plan.names)):
+        skipped = not plan.any_order and any(k in missing for k in range(i))
+        rest = missing - {i}
+        others = [k for k in range(len(plan.names)) if k != i and not came(state, k) and (plan.any_order or k > i)]
+        endless = plan.any_order or not plan.counts or (plan.free and plan.supply is None)
+        enough = endless or state.count + 1 + len(others) + (plan.supply or 0) >= plan.low
+        fits = plan.high is None or state.count + 1 + len(rest) <= plan.high
+        if not came(state, i) and not skipped and enough and fits:
+            found.append(i)
+    return found
+
+
+def came(state: ObjectProgress[Any], name: int) -> bool:
+    """Return whether a name was given, or can no longer come."""
+    return bool(state.at >> name & 1) if state.plan.any_order else name < state.at
 
 
 def test_a_name_comes_once_and_all_that_are_required_come() -> None:
@@ -111,20 +176,29 @@ def follows(grammar: LazyGrammar, text: str) -> bool:
 def test_memory_grows_with_the_text_and_not_with_its_square() -> None:
     """Twice the names in a text with all of them takes at most three times the memory."""
     assert held(160) < 3 * held(80)
-    assert held(1_200) < 2.4 * held(600)
+    assert held(600) < 2.4 * held(300)
 
 
-def test_a_text_of_more_states_than_are_kept_is_followed_and_gone_back_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = json.dumps({f"name {k}": 1 for k in random.Random(4).sample(range(60), 60)}).encode()
-    expected = rows(text)
-    monkeypatch.setattr(state, "_KEPT", 100)
-    assert rows(text) == expected
-    assert rows(text, back=7) == expected
+@pytest.mark.parametrize("kind", ["integer", "boolean"])
+@pytest.mark.parametrize("bound", ["none", "maxProperties", "minProperties"])
+def test_memory_does_so_where_members_are_counted_and_objects_must_differ(bound: str, kind: str) -> None:
+    def wrapped(schema: dict[str, Any], count: int) -> dict[str, Any]:
+        bounds = {"none": {}, "maxProperties": {bound: count}, "minProperties": {bound: count // 4}}
+        item = {**schema, "properties": {name: {"type": kind} for name in schema["properties"]}, **bounds[bound]}
+        return {"type": "array", "items": item, "uniqueItems": True}
+
+    value: Any = {"integer": 1, "boolean": True}[kind]
+    assert held(240, wrapped, value) < 2.6 * held(120, wrapped, value)
+
+
+def test_a_text_of_more_states_than_are_kept_is_followed_and_gone_back_in() -> None:
+    text = json.dumps({f"name {k}": 1 for k in random.Random(4).sample(range(600), 600)}).encode()
+    assert rows(text, back=7) == rows(text)
 
 
 def rows(text: bytes, back: int = 0) -> list[bytes]:
     """Return all masks along a text. `back`: every so often, so many bytes are gone back and read again."""
-    grammar = compile_json_schema(wide(60, additionalProperties={"type": "string"}), byte_vocabulary(), options=ANY)
+    grammar = compile_json_schema(wide(600, additionalProperties={"type": "string"}), byte_vocabulary(), options=ANY)
     matcher = grammar.matcher()
     row = np.zeros(grammar.vocabulary.row_words, np.int32)
     found: list[bytes] = []
@@ -142,19 +216,21 @@ def rows(text: bytes, back: int = 0) -> list[bytes]:
     return found
 
 
-def held(count: int) -> int:
-    grammar = compile_json_schema(wide(count, additionalProperties=False), byte_vocabulary(), options=ANY)
+def held(count: int, wrapped: Callable[[dict[str, Any], int], dict[str, Any]] | None = None, value: Any = 1) -> int:
+    """Return the most bytes that following a text with all of `count` names took."""
+    schema = wide(count, additionalProperties=False)
+    grammar = compile_json_schema(wrapped(schema, count) if wrapped else schema, byte_vocabulary(), options=ANY)
     matcher = grammar.matcher()
     row = np.zeros(grammar.vocabulary.row_words, np.int32)
-    text = json.dumps({f"name {k}": 1 for k in random.Random(3).sample(range(count), count)}).encode()
+    text = json.dumps({f"name {k}": value for k in random.Random(3).sample(range(count), count)})
     tracemalloc.start()
-    for byte in text:
+    for byte in (f"[{text}]" if wrapped else text).encode():
         matcher.fill_mask(row)
         matcher.accept(byte)
-    held, _ = tracemalloc.get_traced_memory()
+    _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert matcher.can_stop
-    return held
+    return most
 
 
 def test_given_names_are_a_set_that_can_be_gone_back_to() -> None:

@@ -130,13 +130,6 @@ class ObjectLookahead(ObjectProgress[SourceT]):
         if self._read is None:
             if plan.in_order:
                 self._read = plan.read_from(self.at, punctuation)
-            elif plan.unordered:
-                self._read = plan.read_of(plan.left(self.at), punctuation)
             else:
-                read = ends = 0
-                known = plan.names_read(punctuation)
-                for i in self.offered():
-                    read |= known[i][0]
-                    ends |= known[i][1]
-                self._read = read, ends
+                self._read = plan.read_of(self.offered(), punctuation)
         return self._read

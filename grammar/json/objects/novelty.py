@@ -8,7 +8,7 @@ from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.json.container import LayoutSource
 from sluicegate.grammar.json.few_values import MOST_VALUES
 from sluicegate.grammar.json.novelty import Members
-from sluicegate.grammar.json.objects.plan import ObjectPlan
+from sluicegate.grammar.json.objects.plan import ObjectPlan, indices
 from sluicegate.grammar.json.objects.progress import ObjectProgress
 
 
@@ -37,6 +37,23 @@ def _is_full(state: ObjectProgress[LayoutSource]) -> bool:
     return state.plan.high is not None and state.count + state.missing() >= state.plan.high
 
 
+def leaves_much(state: ObjectProgress[LayoutSource]) -> bool:
+    """Return whether surely much may still come behind each of the listed names that may come next: then `rests_of` is
+    None for all of them, and none has to be looked at."""
+    plan = state.plan
+    if plan.some or plan.check is not None:
+        return True
+    if plan.high is not None and state.count + state.missing() + 2 > plan.high:
+        return False
+    left = left_of(state)
+    if not plan.any_order:
+        last = state.offered().bit_length()
+        left = left >> last << last
+    besides = 1 if plan.any_order else 0  # the name itself
+    optional = (left & ~plan.required_set).bit_count() - besides
+    return optional >= MOST_VALUES.bit_length() or (left & state.values.roomy(plan.values)).bit_count() > besides
+
+
 def rests_of(state: ObjectProgress[LayoutSource]) -> frozenset[Any] | None:
     """Return the sets of members that may still come in an object; None where that is much, or not known."""
     plan, left = state.plan, left_of(state)
@@ -45,9 +62,7 @@ def rests_of(state: ObjectProgress[LayoutSource]) -> frozenset[Any] | None:
     if state.offers_free() and not _is_full(state):
         return None
     found: list[Members] = [frozenset()]
-    for index in range(len(plan.names)):
-        if not left >> index & 1:
-            continue
+    for index in indices(left):
         values = state.values.few(plan.values[index])
         assert values is not None
         ways = [(plan.names[index], value.key) for value in values]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import accumulate, chain
 
+import numpy as np
+
 from sluicegate.grammar.budget.meter import charge, look
 from sluicegate.grammar.classification.openings import of_word
 from sluicegate.grammar.given.texts import GivenTexts
@@ -24,6 +26,8 @@ _LONG = 64
 """Listed names above which lexemes of subsets share one table of spellings."""
 _OF_NAME, _COMPARED_A_CHARGE = 3, 12
 """Work charged for a name that is combined with others, and pairs of entries compared per unit charged."""
+_SPELLED_A_CHARGE = 12
+"""Listed names that are looked through per unit charged."""
 _FEW = 8
 _MOST = 256
 """Maximum sets of met constraints that are tracked separately."""
@@ -138,11 +142,15 @@ class ObjectPlan:
         """Return the bit set of the listed names that are not in `given`."""
         return (1 << len(self.names)) - 1 & ~given
 
-    def names_left(self, given: int) -> Literals:
-        """Return the lexeme of the listed names that are not in `given`."""
+    def among(self, names: int) -> Literals:
+        """Return the lexeme of the listed names in the bit set `names`."""
         if len(self.names) <= _LONG:
-            return Literals([pair for pair in self.spelled if not given >> pair[1] & 1])
-        return Remaining(self._shared, self.left(given))
+            charge(len(self.names) / _SPELLED_A_CHARGE)
+            return Literals([pair for pair in self.spelled if names >> pair[1] & 1])
+        if names.bit_count() <= _LONG:
+            charge(names.bit_count() / _SPELLED_A_CHARGE)
+            return Literals(sorted((plain(self.names[i]) + b'"', i) for i in indices(names)))
+        return Remaining(self._shared, names)
 
     @property
     def _shared(self) -> SharedWords:
@@ -214,6 +222,15 @@ class ObjectPlan:
         if self._distinct is None:
             self._distinct = DistinctKey(self.refused)
         return self._distinct
+
+
+def indices(bits: int) -> list[int]:
+    """Return the numbers of the bits that are set, ascending."""
+    if bits < 1 << _LONG:
+        return [i for i in range(bits.bit_length()) if bits >> i & 1]
+    packed = np.frombuffer(bits.to_bytes((bits.bit_length() + 7) // 8, "little"), np.uint8)
+    found: list[int] = np.flatnonzero(np.unpackbits(packed, bitorder="little")).tolist()
+    return found
 
 
 def ordered_names(listed: tuple[str, ...], required: frozenset[str], order: str) -> tuple[str, ...]:

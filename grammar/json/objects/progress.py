@@ -5,12 +5,12 @@ from __future__ import annotations
 from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.given.texts import GivenTexts
 from sluicegate.grammar.json.container import Container, SourceT
-from sluicegate.grammar.json.objects.plan import ObjectPlan
+from sluicegate.grammar.json.objects.plan import ObjectPlan, indices
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.schema.containers import Conjunction
 
-_OF_WAYS, _OF_NAME = 1.5, 0.3
-"""Work charged for the ways to give a name, and for a name that may be listed."""
+_OF_WAYS = 1.5
+"""Work charged for the ways to give a name."""
 After = tuple[int, int, int]
 """`at`, `count` and `met` of an object after one more name."""
 
@@ -44,7 +44,7 @@ class ObjectProgress(Container[ObjectPlan, SourceT]):
         self.met = met
         self.used = used
         self.kinds = plan.free_lexemes if used is None else plan.lexemes_left(used)
-        self._offered: list[int] | None = None
+        self._offered: int | None = None
 
     def pointer(self) -> str:
         return next(filter(None, map(self.values.pointer, self.plan.values)), "")
@@ -63,44 +63,37 @@ class ObjectProgress(Container[ObjectPlan, SourceT]):
         return not plan.some or (self.met | plan.skipped(self.at)) + 1 == 1 << plan.some
 
     def may_go_on(self) -> bool:
-        return self.offers_free() or self.is_offered()
+        return self.offers_free() or bool(self.offered())
 
     # --- listed names ---
 
-    def offered(self) -> list[int]:
-        """Return the indices of the listed names that may come next and leave the object completable."""
-        if self._offered is not None:
-            return self._offered
-        plan = self.plan
-        if plan.in_order:
-            self._offered = list(range(self.at, plan.until[self.at]))
-            return self._offered
-        room = None if plan.high is None else plan.high - self.count
-        found: list[int] = []
-        missing = self.missing()
-        charge((len(plan.names) if plan.any_order else plan.until[self.at] - self.at) * _OF_NAME)
-        for i in range(self.at if not plan.any_order else 0, len(plan.names)):
-            if plan.any_order and self.at >> i & 1:
-                continue
-            needed = plan.required[i]
-            fits = bool(self.ways(i)) if plan.some else room is None or missing + (not needed) <= room
-            if fits and self._enough_left(i):
-                found.append(i)
-            if needed and not plan.any_order:
-                break
-        self._offered = found
-        return found
+    def offered(self) -> int:
+        """Return the bit set of the listed names that may come next and leave the object completable."""
+        if self._offered is None:
+            self._offered = self._find_offered()
+        return self._offered
 
-    def is_offered(self) -> bool:
-        """Return whether some listed name may come next."""
-        return bool(self.plan.left(self.at)) if self.plan.unordered else bool(self.offered())
+    def _find_offered(self) -> int:
+        plan, at = self.plan, self.at
+        names = plan.left(at) if plan.any_order else (1 << plan.until[at]) - (1 << at)
+        if plan.some:
+            found = 0
+            for i in indices(names & self._early_enough()):
+                if self.ways(i):
+                    found |= 1 << i
+            return found
+        if plan.high is not None:
+            free_room = plan.high - self.count - self.missing()
+            if free_room <= 0:
+                names &= 0 if free_room < 0 else plan.required_set
+        return names & self._early_enough()
 
-    def _enough_left(self, i: int) -> bool:
-        """Return whether, after name `i`, the names left can still reach the least number of members."""
+    def _early_enough(self) -> int:
+        """Return the bit set of the names after which the names left can still reach the least number of members."""
         plan = self.plan
         if not plan.counts or plan.any_order or (plan.free and plan.supply is None):
-            return True
-        return self.count + len(plan.names) - i + (plan.supply or 0) >= plan.low
+            return -1
+        return (1 << max(0, self.count + len(plan.names) + (plan.supply or 0) - plan.low + 1)) - 1
 
     # --- free names ---
 

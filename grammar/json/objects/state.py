@@ -9,7 +9,8 @@ from sluicegate.grammar.given.texts import GivenTexts
 from sluicegate.grammar.json.layout import Then
 from sluicegate.grammar.json.novelty import new_value
 from sluicegate.grammar.json.objects.members import MemberStart, ObjectMembers, ObjectSource
-from sluicegate.grammar.json.objects.plan import ObjectPlan
+from sluicegate.grammar.json.objects.novelty import leaves_much
+from sluicegate.grammar.json.objects.plan import ObjectPlan, indices
 from sluicegate.grammar.lexemes.base import QUOTE
 from sluicegate.grammar.lexemes.literals import Literals
 from sluicegate.grammar.reading.continuations import Continuation
@@ -23,9 +24,8 @@ from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _COMMA = 0x2C
-_OF_NAMES, _SPELLED_A_CHARGE = 15, 12
-"""Work charged for the names that are left where items before matter, and listed names that are looked through per unit
-charged."""
+_OF_NAMES = 15
+"""Work charged for the names that are left where items before matter."""
 
 
 class ObjectState(ObjectMembers):
@@ -65,13 +65,16 @@ class ObjectState(ObjectMembers):
         """Return whether some name that may come, and need not, may have no value left."""
         if not self.by_text:
             return False
-        return not self.at or len(self.offered()) > 1 or self.may_close() or self.frees_by_text
+        return not self.at or self.offered().bit_count() > 1 or self.may_close() or self.frees_by_text
 
-    def names_left(self, tape: Tape, end: int) -> list[int]:
-        """Return the listed names that may come next and have a value that does not only repeat an earlier item.
-        `end`: the object is written up to there."""
-        names = self.plan.names
-        return [i for i in self.offered() if any(entry.new(tape, end, names[i]) for entry in self.entries_of(i))]
+    def names_left(self, tape: Tape, end: int) -> int:
+        """Return the bit set of the listed names that may come next and have a value that does not only repeat an
+        earlier item. `end`: the object is written up to there."""
+        names, found = self.plan.names, self.offered()
+        for i in indices(found):
+            if not any(entry.new(tape, end, names[i]) for entry in self.entries_of(i)):
+                found ^= 1 << i
+        return found
 
     def free_names_left(self, tape: Tape, end: int) -> tuple[InLexeme, ...]:
         """Return the readings of free names, without those that cannot grow and have no value but what only repeats an
@@ -102,7 +105,7 @@ class ObjectState(ObjectMembers):
 
     def in_name(self) -> tuple[Reading, ...]:
         """Return the readings of names, behind the quote."""
-        if not self.is_offered():
+        if not self.offered():
             return self.free_names()
         lexeme = self._listed()
         return (InLexeme(lexeme, lexeme.start, ListedName(self)), *self.free_names())
@@ -116,7 +119,7 @@ class ObjectState(ObjectMembers):
             left, found = self.names_left(tape, end), self.free_names_left(tape, end)
             readings: tuple[Reading, ...] = found
             if left:
-                lexeme = self._chosen(left)
+                lexeme = self.plan.among(left)
                 readings = (InLexeme(lexeme, lexeme.start, ListedName(self)), *found)
             self._in_name_left = before, readings
         return self._in_name_left[1]
@@ -130,15 +133,7 @@ class ObjectState(ObjectMembers):
 
     def _listed(self) -> Literals:
         """Return the lexeme of the listed names that may come next, of which there is at least one."""
-        plan = self.plan
-        if plan.unordered:
-            return plan.names_left(self.at)
-        offered = self.offered()
-        return self._chosen(range(offered[0], offered[-1] + 1) if plan.in_order else frozenset(offered))
-
-    def _chosen(self, names: Container[int]) -> Literals:
-        charge(len(self.plan.spelled) / _SPELLED_A_CHARGE)
-        return Literals([pair for pair in self.plan.spelled if pair[1] in names])
+        return self.plan.among(self.offered())
 
     def without_name(self, tape: Tape) -> ObjectMembers:
         """Return the same state with the free name just written counted as given, where it must be excluded later."""
@@ -163,8 +158,12 @@ class ObjectState(ObjectMembers):
         """Return whether what may follow one of the names that may come next depends on the items before."""
         if self._by_text is None:
             is_new = new_value(self.follow) is not None
-            self._by_text = is_new and (self.frees_by_text or any(map(self._leaves_little, self.offered())))
+            self._by_text = is_new and (self.frees_by_text or self._listed_by_text())
         return self._by_text
+
+    def _listed_by_text(self) -> bool:
+        """Return the same of the listed names."""
+        return not leaves_much(self) and any(map(self._leaves_little, indices(self.offered())))
 
     @property
     def frees_by_text(self) -> bool:
