@@ -88,7 +88,7 @@ def measured(engine: Engine, made: Case, encode: Encode, words: int) -> dict[str
     matcher = compiled()
     matcher.fill(row)
     first = clock() - began
-    steps = []
+    steps: list[float] = []
     for token in tokens:
         began = clock()
         matcher.fill(row)

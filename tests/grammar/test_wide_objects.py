@@ -13,12 +13,13 @@ import pytest
 
 from sluicegate.grammar import GrammarOptions, LazyGrammar, compile_json_schema
 from sluicegate.grammar.json.objects.plan import _LONG, ObjectPlan, indices
-from sluicegate.grammar.json.objects.progress import ObjectProgress
+from sluicegate.grammar.json.objects.state import ObjectState
 from sluicegate.grammar.lexemes.literals import Literals, sorted_spellings
 from sluicegate.grammar.lexemes.remaining import Remaining, SharedWords
 from sluicegate.grammar.matching import state
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.given_names import GivenNames, NameSet
+from sluicegate.grammar.reading.reading import Reading
 from tests.grammar.grammar_checks import byte_vocabulary, check_masks
 
 ALPHABETS = ("ab", "aé\u20ac😀", 'a"\\/\n\u0001', "\ud800ab")
@@ -103,7 +104,7 @@ def test_names_that_may_come_are_those_of_looking_at_each() -> None:
         assert indices(state.offered()) == one_by_one(state)
 
 
-def drawn_state(pick: random.Random) -> ObjectProgress[Any]:
+def drawn_state(pick: random.Random) -> ObjectState:
     """Draw an object of which some members are written, in an order or in any."""
     size = pick.randint(1, 9)
     required = tuple(pick.random() < 0.4 for _ in range(size))
@@ -123,10 +124,18 @@ def drawn_state(pick: random.Random) -> ObjectProgress[Any]:
     )
     given = pick.sample(range(size), pick.randint(0, size))
     at = sum(1 << k for k in given) if any_order else len(given)
-    return ObjectProgress(None, plan, at, len(given) * plan.counts, Continuation())
+    nothing: Any = None  # what is asked depends on no value
+    return ObjectState(nothing, plan, at, len(given) * plan.counts, Nothing())
 
 
-def one_by_one(state: ObjectProgress[Any]) -> list[int]:
+class Nothing(Continuation):
+    """Nothing follows the object."""
+
+    def after(self, outcome: int) -> tuple[Reading, ...]:
+        return ()
+
+
+def one_by_one(state: ObjectState) -> list[int]:
     """Return the listed names that may come next: each is tried on what is left of the required ones, and on the least
     and the most members."""
     plan, found = state.plan, []
@@ -143,7 +152,7 @@ def one_by_one(state: ObjectProgress[Any]) -> list[int]:
     return found
 
 
-def came(state: ObjectProgress[Any], name: int) -> bool:
+def came(state: ObjectState, name: int) -> bool:
     """Return whether a name was given, or can no longer come."""
     return bool(state.at >> name & 1) if state.plan.any_order else name < state.at
 
