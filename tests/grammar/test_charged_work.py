@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from sluicegate.grammar import (
-    GrammarOptions,
     Vocabulary,
     compile_json_schema,
     compile_lark,
@@ -22,7 +21,7 @@ from sluicegate.grammar.completion.new_values import value_of
 from sluicegate.grammar.completion.outright import Outright
 from sluicegate.grammar.json.arrays.listed import ListedState
 from sluicegate.grammar.json.objects.progress import ObjectProgress
-from sluicegate.grammar.json.objects.state import ObjectState
+from sluicegate.grammar.lexemes.remaining import SharedWords
 from sluicegate.grammar.matching.state import ParserStates
 from sluicegate.grammar.parsing.parser import ParserReading
 from sluicegate.grammar.reading.reading import Run
@@ -216,12 +215,11 @@ def test_completions_leave_a_share_of_the_work_of_a_call(monkeypatch: pytest.Mon
 def test_names_that_are_looked_through_are_charged(monkeypatch: pytest.MonkeyPatch) -> None:
     names = {f"p{at}": {"type": "integer"} for at in range(2_000)}
     matcher = compile_json_schema({"type": "object", "properties": names}, byte_vocabulary()).matcher()
-    chosen = charges_of(monkeypatch, ObjectState, "_chosen", lambda given, _: len(given[0].plan.spelled) / 20)
+    left = charges_of(monkeypatch, SharedWords, "left", lambda *_: 0)
     for byte in b'{"p100':
         allowed(matcher, byte_vocabulary())
         matcher.accept(byte)
-    assert max(work for _, work in chosen) == 100
-    assert not too_little(chosen)
+    assert max(charges for charges, _ in left) >= len(names) / 25
 
 
 def test_small_steps_are_charged_for_however_often_others_look_at_the_clock() -> None:
@@ -232,33 +230,6 @@ def test_small_steps_are_charged_for_however_often_others_look_at_the_clock() ->
             meter.look()
             meter.charge(0.5)
         assert meter.left() < 10_000 - 0.5 * 3_000 - 2 * 2_500
-
-
-ANY = GrammarOptions(property_order="any")
-
-
-def test_names_that_may_come_are_listed_only_where_items_before_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = [f"p{at}" for at in range(100)]
-    schema = {"type": "object", "required": names, "additionalProperties": {"type": "integer"}}
-    matcher = compile_json_schema({"type": "array", "items": schema}, byte_vocabulary(), options=ANY).matcher()
-    listed = steps_of(monkeypatch, ObjectProgress, "offered")
-    for byte in b'[{"p7":1,"p8":2,"x':
-        matcher.accept(byte)
-    assert matcher.shortest_completion() is not None
-    assert listed == []
-
-
-def test_names_that_may_come_are_charged_where_they_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = [f"p{at}" for at in range(400)]
-    schema = {"type": "object", "properties": {name: {"type": "integer"} for name in names}, "maxProperties": 4}
-    matcher = compile_json_schema(schema, byte_vocabulary(), options=ANY).matcher()
-    listed = charges_of(monkeypatch, ObjectProgress, "offered", lambda _, found: len(found) / 4 - 1)
-    for byte in b'{"p7":1,"p':
-        allowed(matcher, byte_vocabulary())
-        matcher.accept(byte)
-    assert [work for _, work in listed if work > 90]
-    assert len([call for call in too_little(listed) if call[0]]) == 0
-    assert max(charges for charges, _ in listed) >= 100
 
 
 def test_guards_are_charged_for_in_tags_too(monkeypatch: pytest.MonkeyPatch) -> None:
