@@ -233,8 +233,10 @@ class LexemePieces:
         count, at = int(state[g.N_WAITING]), 0
         charge(count / _WAITING_A_CHARGE)
         while True:
-            at = g.resumed(
-                self._waiting, at, count, len(self._starts), self._shift_keys, self._shift_values, self._pairs
+            at = int(
+                g.resumed(
+                    self._waiting, at, count, len(self._starts), self._shift_keys, self._shift_values, self._pairs
+                )
             )
             if at == count:
                 break

@@ -18,6 +18,7 @@ from sluicegate.grammar import (
     compile_json_schema,
     compile_lark,
     compile_structural_tags,
+    is_compiled,
 )
 from sluicegate.grammar.automata import CharDfa, string_table
 from sluicegate.grammar.automata.lengths import LengthSets
@@ -288,7 +289,7 @@ def test_letters_below_many_places_are_looked_at_together(monkeypatch: pytest.Mo
     matcher = compile_lark('start: (/./ | j)+\nj: %json {"type": "object"}', vocabulary).matcher()
     with meter.allowed(meter.Allowance(5.0, ValueError("over"), charges=1e6)):
         assert allowed(matcher, vocabulary) >= {256 + 1, len(words) - 1}
-    assert len(looked) < 500
+    assert 0 < len(looked) < 500 or is_compiled()  # compiled code calls what was there when it was compiled
 
 
 def test_reading_beside_given_texts_is_charged() -> None:

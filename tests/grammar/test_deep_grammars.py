@@ -87,6 +87,11 @@ REFUSED: dict[str, tuple[str, type[GrammarError], str]] = {
     ),
     "Lark: brackets": ("start: " + nested("[", '"a"', "]"), GrammarLimit, "line 1: rule start makes"),
     "Lark: an expression": (f"start: /{nested('(', 'a', ')')}/", GrammarLimit, "line 1, column 8: terminal"),
+    "Lark: a schema": (
+        "start: %json " + nested('{"items":', "true", "}"),
+        GrammarLimit,
+        "line 1, column 14: what stands after %json nests too deeply",
+    ),
     "Lark: grammars in grammars": (
         "start: " + nested("%lark { start: ", '"a"', "}"),
         GrammarLimit,

@@ -10,7 +10,8 @@ import pytest
 
 from sluicegate.grammar import LazyMatcher, TokenRejected, Vocabulary, compile_lark
 from sluicegate.grammar.automata import ByteDfa
-from sluicegate.grammar.parsing import pieces, walks
+from sluicegate.grammar.budget import meter
+from sluicegate.grammar.parsing import walks
 from sluicegate.grammar.parsing.parser import ParserReading
 from tests.grammar.grammar_checks import allowed
 
@@ -130,17 +131,16 @@ def test_a_long_blank_of_ignored_texts_is_read_at_once() -> None:
     assert reading.parser.tokens(vocabulary)._pieces._counts[walks.N_PIECES] < 10
 
 
-def test_tables_that_grow_are_charged_for(monkeypatch: pytest.MonkeyPatch, many_words: Vocabulary) -> None:
-    charged: list[float] = []
-    monkeypatch.setattr(pieces, "charge", charged.append)
+def test_tables_that_grow_are_charged_for(many_words: Vocabulary) -> None:
     matcher = compile_lark(CLASSES, many_words).matcher()
     allowed(matcher, many_words)
     reading = matcher._at.readings[0]
     assert isinstance(reading, ParserReading)
     made = reading.parser.tokens(many_words)._pieces
     before = made._pieces.nbytes
-    charged.clear()
     made._counts[walks.N_PIECES] = len(made._pieces)
-    made._grow(0)
+    with meter.allowed(meter.Allowance(5.0, ValueError("over"), charges=1e6)):
+        made._grow(0)
+        charged = 1e6 - meter.left()
     assert made._pieces.nbytes > before
-    assert sum(charged) >= before / 5_000
+    assert charged > before / 5_000 - 1e-6

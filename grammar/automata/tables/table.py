@@ -96,7 +96,7 @@ def of_moves(
     intervals = np.array(classes, np.int32)
     found, accepts, numbers = np.empty_like(moves), np.empty_like(accepting), np.empty_like(intervals)
     count, width, edges = compact(moves, accepting, start, intervals, found, accepts, numbers)
-    meter.edges(edges // _EDGES)
+    meter.edges(int(edges) // _EDGES)  # a number of numpy where the loop runs as Python
     meter.clock()
     if not count:
         return empty_table()

@@ -117,6 +117,8 @@ def _value(kind: str, text: str, at: int, refuse: Refuse) -> tuple[Any, int]:
         place = error.pos if isinstance(error, json.JSONDecodeError) else begin
         what = "no JSON Schema stands" if kind == "json" else "no JSON value stands"
         refuse(InvalidGrammar, f"{what} after %{kind}: {getattr(error, 'msg', error)}", place)
+    except RecursionError:
+        refuse(GrammarLimit, f"what stands after %{kind} nests too deeply to be read; make it flatter", begin)
 
 
 def counts(text: str) -> tuple[int, int | None]:

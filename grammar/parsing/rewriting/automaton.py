@@ -56,10 +56,10 @@ class NetworkPool:
         copies = np.array(sketch.copies, np.int32).reshape(-1, 3)
         before = int(self._counts[N_STATES])
         while True:
-            number = add_network(
+            number = int(add_network(
                 edges, copies, sketch.size, start, final, MOST_STATES, _MOST_STEPS, self._begins, self._first,
                 self._symbols, self._targets, self._finals, self._counts,
-            )  # fmt: skip
+            ))  # fmt: skip
             _, states, _, steps = self._counts.tolist()
             charge(steps / _STEPS_A_CHARGE)
             if number == TOO_MANY:
