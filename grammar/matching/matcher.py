@@ -265,7 +265,8 @@ class LazyMatcher:
     def _push(self, tape: Tape, token_id: int) -> None:
         """Push the bytes of a token that is allowed."""
         mode, inert = tape.mode, self._inert[token_id]
-        if (mode == 1 and inert & IN_STRING) or (mode == 0 and inert & OUTSIDE):
+        # without a bracket, the value that a tape of regions follows may end with any byte
+        if (mode == 1 and inert & IN_STRING) or (mode == 0 and inert & OUTSIDE and tape.open is not None):
             tape.text += self._words[token_id]
         else:
             tape.push_all(self._words[token_id])
