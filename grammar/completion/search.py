@@ -28,9 +28,9 @@ from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.special_words import without_special
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
-_OF_TRY, _OF_PIECE, _OF_WAYS = 10, 7, 10
+_OF_TRY, _OF_PIECE, _OF_WAYS = 8, 7, 7
 """Work charged for a step of the search, for each piece of it, and for its continuations."""
-_SPARED = 0.25
+_SPARED = 0.1
 """Share of the work allowed for a call that completions leave: a unit of theirs takes longer than one of masks."""
 _READ_A_CHARGE = 8
 """Bytes of a piece read per unit charged."""

@@ -36,7 +36,7 @@ from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode, Pun
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _State = TypeVar("_State", ObjectState, ArrayState, ValueStart, ContinuationUnion)
-_OF_VALUE, _OF_PLACE, _OF_KIND = 8, 3, 6
+_OF_VALUE, _OF_PLACE, _OF_KIND = 8, 3, 3
 """Work charged for the readings of a value, for an object or array that has come to a new place, and for each kind of
 objects or arrays but the first that may be opened."""
 _STATES = 20_000

@@ -19,7 +19,7 @@ from sluicegate.plugins.errors import Unsatisfiable
 _CHARGES, _TOKENS = 34_000, 131_072
 """Work allowed for a token of Lark or GBNF, about 50 ms, so that the same grammars are accepted on any machine; and the
 vocabulary size that it refers to, since a larger one takes more work."""
-_OF_STEP = 2.0
+_OF_STEP = 1.5
 _ADVICE = (
     "make fewer alternatives, patterns or conditions meet in one value, or bound the time of calls yourself by "
     "LazyMatcher.bound"

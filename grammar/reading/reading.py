@@ -26,7 +26,7 @@ Place = tuple[Any, tuple[int, ...]]
 continue in every way in which the other can."""
 
 
-_OF_GUARD = 3.0
+_OF_GUARD = 2.0
 """Work charged for asking a guard, and for the readings that its answer makes."""
 
 

@@ -209,7 +209,7 @@ def test_completions_leave_a_share_of_the_work_of_a_call(monkeypatch: pytest.Mon
     monkeypatch.setattr(search._Search, "run", noting)
     with meter.allowed(meter.Allowance(5.0, meter.WorkExhausted, charges=1_000)), pytest.raises(meter.WorkExhausted):
         search.shortest_completion(matcher._states, matcher._at, matcher._tape, matcher._grammar.costs)
-    assert (begun, left) == ([750.0], [])
+    assert (begun, left) == ([900.0], [])
 
 
 def test_names_that_are_looked_through_are_charged(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,7 +238,7 @@ def test_guards_are_charged_for_in_tags_too(monkeypatch: pytest.MonkeyPatch) -> 
     matcher = compile_structural_tags({"format": value}, byte_vocabulary()).matcher()
     for byte in b'{}{"x':
         matcher.accept(byte)
-    asked = charges_of(monkeypatch, Run, "passes", lambda *_: 2)
+    asked = charges_of(monkeypatch, Run, "passes", lambda *_: 1.5)
     matcher.accept(ord('"'))
     assert asked
     assert not too_little(asked)
