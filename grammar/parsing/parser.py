@@ -39,6 +39,8 @@ from sluicegate.plugins.errors import Unsatisfiable
 _OF_WALK, _OF_BESIDE, _CHILDREN_A_CHARGE = 2, 1, 8
 """Work charged for a node that is walked beside other readings, and for each of these that goes on from there; and the
 nodes below it per unit charged."""
+_OF_TERMINAL = 1.0
+"""Work charged for a terminal that a completion may go on with."""
 _MOST_COUNTING = 10_000
 _WRITTEN = re.compile(r"[\w-]+")
 
@@ -385,7 +387,9 @@ class ParserReading(Reading):
                 inside = words(lexer.lexemes[terminal], state - lexer.offsets[terminal])
                 yield from _costed(inside, costs.of_frame(frames, frame))
             if lexer.accepts[state]:
-                for terminal in frames.opened(frame).terminals:
+                terminals = frames.opened(frame).terminals
+                charge(_OF_TERMINAL * len(terminals))
+                for terminal in terminals:
                     lexeme = lexer.lexemes[terminal]
                     if lexeme is not None:
                         behind = costs.of_frame(frames, frames.shift(frame, terminal))
