@@ -274,7 +274,9 @@ def test_terminals_that_a_completion_may_go_on_with_are_charged() -> None:
     (reading,) = matcher._at.readings
     assert isinstance(reading, ParserReading)
     with meter.allowed(meter.Allowance(5.0, meter.WorkExhausted, charges=10_000)):
+        words = matcher._grammar.costs.words.of
+        ways = list(reading.ways(words))  # what is made only once
         before = meter.left()
-        ways = list(reading.ways(matcher._grammar.costs.words.of))
+        assert list(reading.ways(words)) == ways
         assert len(ways) > 60
         assert before - meter.left() >= 60
