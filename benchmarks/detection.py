@@ -29,7 +29,7 @@ import numpy.typing as npt
 from benchmarks import common
 from sluicegate.gateway.commands.statistics import share
 from sluicegate.safety.detection import Detector, load
-from training.detector import data, packages, recipe
+from training.detector import data, recipe
 from training.detector.evaluate import (
     FALSE_POSITIVES,
     FOLDS,
@@ -44,6 +44,7 @@ from training.detector.evaluate import (
     shipped,
     threshold,
 )
+from training.detector.recipe import NOTHING_PUBLISHED, Published
 from training.detector.sources import left_out
 
 RANGES = (0.0, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 1.01)
@@ -162,14 +163,14 @@ def _bin(bad: Numbers, harmless: Numbers, share: float, low: float, high: float)
 
 
 def leave_source_out(
-    folder: Path, catalogues: Sequence[Path], wheels: Sequence[Path] = (), limit: int = 0
+    folder: Path, catalogues: Sequence[Path], others: Published = NOTHING_PUBLISHED, limit: int = 0
 ) -> dict[str, dict[str, Any]]:
     """Return for each `source kind (head)` the share flagged, at the shipped thresholds, by a model that never saw the
     source."""
     sets = fewer(data.load(folder), limit)
     limits = {name: head.midpoint for name, head in load().heads.items()}
     found: dict[str, dict[str, Any]] = {}
-    for one in left_out(sets, recipe.gather(sets, catalogues, recipe.published(wheels))):
+    for one in left_out(sets, recipe.gather(sets, catalogues, others)):
         for head in one.heads:
             for kind, bad in sorted({(s.example.kind, s.example.bad) for s in one.scored}):
                 mine = [s for s in one.scored if head in s.raw and (s.example.kind, s.example.bad) == (kind, bad)]
@@ -214,7 +215,7 @@ def _timed(read: Callable[[str], object], texts: Sequence[str]) -> dict[str, flo
     }
 
 
-def run(folder: Path, catalogues: Sequence[Path], wheels: Sequence[Path], mode: str, limit: int = 0) -> dict[str, Any]:
+def run(folder: Path, catalogues: Sequence[Path], others: Published, mode: str, limit: int = 0) -> dict[str, Any]:
     classifier = load()
     detector = Detector(classifier)
     sets = data.load(folder)
@@ -222,7 +223,7 @@ def run(folder: Path, catalogues: Sequence[Path], wheels: Sequence[Path], mode: 
     sets = fewer(sets, limit)
     if cross:
         folds = min(FOLDS, limit + 1) if limit else FOLDS  # each is a training
-        scored = cross_validated(sets, recipe.gather(sets, catalogues, recipe.published(wheels)), folds)
+        scored = cross_validated(sets, recipe.gather(sets, catalogues, others), folds)
         calibration = calibrated(scored)
     else:
         scored = shipped(sets, detector)
@@ -284,13 +285,13 @@ def main() -> None:
     options.add_argument("--mode", choices=("auto", "cross", "shipped"), default="auto")
     options.add_argument("--leave-source-out", action="store_true", help="train without each source, and measure it")
     given = options.parse_args()
-    wheels = packages.fetch(given.packages) if given.packages else []
+    others = recipe.fetched(given.packages)
     if given.leave_source_out:
-        found = leave_source_out(given.data, given.catalogues, wheels, given.limit)
+        found = leave_source_out(given.data, given.catalogues, others, given.limit)
         show_left_out(found)
         common.report(given, found)
         return
-    result = run(given.data, given.catalogues, wheels, given.mode, given.limit)
+    result = run(given.data, given.catalogues, others, given.mode, given.limit)
     show(result)
     common.report(given, result)
 

