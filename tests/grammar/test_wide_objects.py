@@ -17,9 +17,8 @@ from sluicegate.grammar.json.objects.state import ObjectState
 from sluicegate.grammar.lexemes.literals import Literals, sorted_spellings
 from sluicegate.grammar.lexemes.remaining import Remaining, SharedWords
 from sluicegate.grammar.matching import state
-from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.given_names import GivenNames, NameSet
-from sluicegate.grammar.reading.reading import Reading
+from sluicegate.grammar.reading.readings import EndOfText
 from tests.grammar.grammar_checks import byte_vocabulary, check_masks
 
 ALPHABETS = ("ab", "aé\u20ac😀", 'a"\\/\n\u0001', "\ud800ab")
@@ -125,14 +124,7 @@ def drawn_state(pick: random.Random) -> ObjectState:
     given = pick.sample(range(size), pick.randint(0, size))
     at = sum(1 << k for k in given) if any_order else len(given)
     nothing: Any = None  # what is asked depends on no value
-    return ObjectState(nothing, plan, at, len(given) * plan.counts, Nothing())
-
-
-class Nothing(Continuation):
-    """Nothing follows the object."""
-
-    def after(self, outcome: int) -> tuple[Reading, ...]:
-        return ()
+    return ObjectState(nothing, plan, at, len(given) * plan.counts, EndOfText())
 
 
 def one_by_one(state: ObjectState) -> list[int]:
