@@ -8,6 +8,7 @@ import re
 import stat
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ import pytest
 from openai import OpenAI
 
 from sluicegate.gateway.batches.lines import BadLine, check_lines, lines_of
+from sluicegate.gateway.batches.records import BatchRecord, FileRecord
+from sluicegate.gateway.batches.stores.sqlite import SqliteBatchStore
 from sluicegate.gateway.testing import TestApp
 from tests.gateway.conftest import RunningGateway, running
 from tests.waiting import LIMIT_S
@@ -252,3 +255,16 @@ def test_without_a_folder_files_are_refused_with_the_reason() -> None:
 def test_a_form_that_is_none_is_a_400(gateway: RunningGateway) -> None:
     for body in ({"content": b"x"}, {"data": {"purpose": "batch"}}, {"files": {"other": b"x"}}):
         assert httpx.post(f"{gateway.url}/v1/files", **body).status_code == 400  # type: ignore[arg-type]
+
+
+def test_batches_of_one_second_keep_their_places_as_they_run(tmp_path: Path) -> None:
+    """Otherwise a page of them may leave one out."""
+    store = SqliteBatchStore(tmp_path)
+    store.name_file(FileRecord("file-1", "t", "in.jsonl", "batch", 1, 1))
+    made = [BatchRecord(f"batch-{k}", "t", None, "/v1/chat/completions", "file-1", 1, 2) for k in range(3)]
+    for record in made:
+        assert store.add_batch(record, lambda _: None)
+    store.move(made[0], replace(made[0], status="in_progress"))
+    assert [record.id for record in store.batches("t")] == ["batch-2", "batch-1", "batch-0"]
+    assert store.batches("t")[2].status == "in_progress"
+    store.close()

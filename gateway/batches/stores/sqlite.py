@@ -299,7 +299,9 @@ class SqliteBatchStore:
 
 def _put(db: sqlite3.Connection, record: BatchRecord) -> None:
     row = (record.id, record.tenant, record.created_s, record.status, json.dumps(asdict(record)))
-    db.execute("insert or replace into batches values (?, ?, ?, ?, ?)", row)
+    # not `insert or replace`, which gives the row a new number: batches of one second would change places as they run
+    new = "tenant = excluded.tenant, created_s = excluded.created_s, status = excluded.status, record = excluded.record"
+    db.execute(f"insert into batches values (?, ?, ?, ?, ?) on conflict (id) do update set {new}", row)
 
 
 def _opened(path: Path, repair: bool) -> sqlite3.Connection:
