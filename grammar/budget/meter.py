@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 
@@ -136,12 +136,8 @@ def within(seconds: float) -> Iterator[None]:
             "raise limits.cpu_s in [stages.constrain.grammar]"
         )
 
-    outer = current.get()
-    token = current.set(Allowance(seconds, error, outer.pause if outer is not None else None))
-    try:
+    with allowed(_with_pause(seconds, error)):
         yield
-    finally:
-        current.reset(token)
 
 
 @contextmanager
@@ -150,15 +146,15 @@ def at_most(seconds: float) -> Iterator[None]:
 
     Keeps the pause of the allowance around it, which is asked afterwards whether its own time is over.
     """
-    outer = current.get()
-    token = current.set(Allowance(seconds, WorkExhausted, outer.pause if outer is not None else None))
-    try:
+    with suppress(WorkExhausted), allowed(_with_pause(seconds, WorkExhausted)):
         yield
-    except WorkExhausted:
-        pass
-    finally:
-        current.reset(token)
     look()
+
+
+def _with_pause(seconds: float, error: Callable[[], Exception]) -> Allowance:
+    """Return an allowance with the pause of the current one."""
+    outer = current.get()
+    return Allowance(seconds, error, outer.pause if outer is not None else None)
 
 
 def look() -> None:

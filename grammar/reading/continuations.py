@@ -13,7 +13,7 @@ from sluicegate.grammar.lexemes.base import Lexeme
 from sluicegate.grammar.reading.guards import Guard
 from sluicegate.grammar.reading.lookahead import Lookahead, behind, joined, under
 from sluicegate.grammar.reading.reading import Place, Reading, Run, by_walk, of_readings
-from sluicegate.grammar.vocabulary.punctuation import PunctuationNode, numbers
+from sluicegate.grammar.vocabulary.punctuation import PunctuationNode, bit_numbers
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _DEEP = 20
@@ -205,7 +205,7 @@ def _behind(ends: int, follow: Continuation, outcome: int, at: PunctuationNode, 
     if at is punctuation.root or (follow.outward and not follow.is_asked(outcome)):
         return behind(punctuation, ends, follow.lookahead(outcome, punctuation.root, vocabulary))
     parts = []
-    for number in numbers(ends):
+    for number in bit_numbers(ends):
         end = punctuation.by_path[at.path + punctuation.all[number].path]
         parts.append(behind(punctuation, 1 << number, follow.lookahead(outcome, end, vocabulary)))
     return joined(parts)

@@ -24,6 +24,8 @@ _LEXEME = re.compile(
 )
 _MOST = 20_000
 """Most sets cached by `lift` for each node, and by `behind`."""
+_FEW = 16
+"""Bits of a set up to which they are found one by one."""
 
 
 class PunctuationNode(TrieNode):
@@ -61,7 +63,7 @@ class PunctuationNode(TrieNode):
         known = self._lifted.get(found)
         if known is None:
             known = 0
-            for number in numbers(found):
+            for number in bit_numbers(found):
                 known |= self._up[number]
             if len(self._lifted) >= _MOST:
                 self._lifted.clear()
@@ -125,7 +127,7 @@ class PunctuationTrie:
         known = self._behind.get((ends, found))
         if known is None:
             known = 0
-            for number in numbers(ends):
+            for number in bit_numbers(ends):
                 known |= self.all[number].lift(found)
             if len(self._behind) >= _MOST:
                 self._behind.clear()
@@ -138,12 +140,18 @@ def bits_of(flags: npt.NDArray[np.bool_]) -> int:
     return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
 
 
-def numbers(found: int) -> Iterator[int]:
-    """Yield the numbers of the bits that are set in `found`."""
-    while found:
-        low = found & -found
-        yield low.bit_length() - 1
-        found ^= low
+def bit_numbers(bits: int) -> list[int]:
+    """Return the numbers of the bits that are set, ascending."""
+    if bits.bit_count() > _FEW:
+        packed = np.frombuffer(bits.to_bytes((bits.bit_length() + 7) // 8, "little"), np.uint8)
+        many: list[int] = np.flatnonzero(np.unpackbits(packed, bitorder="little")).tolist()
+        return many
+    found = []
+    while bits:
+        low = bits & -bits
+        found.append(low.bit_length() - 1)
+        bits ^= low
+    return found
 
 
 def _subtree(node: PunctuationNode) -> Iterator[PunctuationNode]:

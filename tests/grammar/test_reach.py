@@ -20,7 +20,7 @@ from sluicegate.grammar.reading.readings import InLexeme
 from sluicegate.grammar.schema.strings import Strings
 from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.lru import SizedLru
-from sluicegate.grammar.vocabulary.punctuation import PunctuationTrie, numbers
+from sluicegate.grammar.vocabulary.punctuation import PunctuationTrie, bit_numbers
 from tests.grammar.grammar_checks import byte_vocabulary, check_masks
 from tests.reference.mask_by_trial import mask_by_trial
 
@@ -47,7 +47,7 @@ def read(found: Lookahead, punctuation: PunctuationTrie) -> dict[Any, set[bytes]
     """Return texts by guards."""
     texts: dict[Any, set[bytes]] = {}
     for guards, bits in [((), found.read), *((guards, bits) for guards, _, bits, _ in found.doubtful)]:
-        spelled = {punctuation.all[n].path for n in numbers(bits) if punctuation.all[n].ids is not None}
+        spelled = {punctuation.all[n].path for n in bit_numbers(bits) if punctuation.all[n].ids is not None}
         texts.setdefault(tuple(map(type, guards)), set()).update(spelled)
     return {guards: some for guards, some in texts.items() if some}
 

@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 from sluicegate.grammar import GrammarOptions, LazyGrammar, compile_json_schema
-from sluicegate.grammar.json.objects.plan import _LONG, ObjectPlan, indices
+from sluicegate.grammar.json.objects.plan import _LONG, ObjectPlan
 from sluicegate.grammar.json.objects.state import ObjectState
 from sluicegate.grammar.lexemes.literals import Literals, sorted_spellings
 from sluicegate.grammar.lexemes.remaining import Remaining, SharedWords
 from sluicegate.grammar.matching import state
 from sluicegate.grammar.reading.given_names import GivenNames, NameSet
 from sluicegate.grammar.reading.readings import EndOfText
+from sluicegate.grammar.vocabulary.punctuation import bit_numbers
 from tests.grammar.grammar_checks import byte_vocabulary, check_masks
 
 ALPHABETS = ("ab", "aé\u20ac😀", 'a"\\/\n\u0001', "\ud800ab")
@@ -100,7 +101,7 @@ def test_masks_are_those_of_trying_every_token(more: dict[str, Any], options: Gr
 def test_names_that_may_come_are_those_of_looking_at_each() -> None:
     for seed in range(400):
         state = drawn_state(random.Random(seed))
-        assert indices(state.offered()) == one_by_one(state)
+        assert bit_numbers(state.offered()) == one_by_one(state)
 
 
 def drawn_state(pick: random.Random) -> ObjectState:

@@ -8,8 +8,9 @@ from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.json.container import LayoutSource
 from sluicegate.grammar.json.few_values import MOST_VALUES
 from sluicegate.grammar.json.novelty import Members
-from sluicegate.grammar.json.objects.plan import ObjectPlan, indices
+from sluicegate.grammar.json.objects.plan import ObjectPlan
 from sluicegate.grammar.json.objects.progress import ObjectProgress
+from sluicegate.grammar.vocabulary.punctuation import bit_numbers
 
 
 def may_lack_values(plan: ObjectPlan, roomy: int, ample: int) -> bool:
@@ -62,7 +63,7 @@ def rests_of(state: ObjectProgress[LayoutSource]) -> frozenset[Any] | None:
     if state.offers_free() and not _is_full(state):
         return None
     found: list[Members] = [frozenset()]
-    for index in indices(left):
+    for index in bit_numbers(left):
         values = state.values.few(plan.values[index])
         assert values is not None
         ways = [(plan.names[index], value.key) for value in values]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import accumulate, chain
 
-import numpy as np
-
 from sluicegate.grammar.budget.meter import charge, look
 from sluicegate.grammar.classification.openings import of_word
 from sluicegate.grammar.given.texts import GivenTexts
@@ -19,7 +17,7 @@ from sluicegate.grammar.reading.guards import DistinctKey, Guard
 from sluicegate.grammar.schema import strings
 from sluicegate.grammar.schema.containers import Conjunction
 from sluicegate.grammar.schema.strings import Strings
-from sluicegate.grammar.vocabulary.punctuation import PunctuationTrie
+from sluicegate.grammar.vocabulary.punctuation import PunctuationTrie, bit_numbers
 from sluicegate.plugins.errors import GrammarLimit
 
 _LONG = 64
@@ -87,8 +85,6 @@ class ObjectPlan:
         self.counts = low > sum(required) or high is not None
         self.in_order = not (any_order or self.counts or some)
         """Whether the names that may come next depend only on the index of the last one."""
-        self.unordered = any_order and not self.counts and not some
-        """Whether every listed name that is not given yet may come next."""
         self.required_set = int("".join(["1" if needed else "0" for needed in reversed(required)]) or "0", 2)
         """Bit set of the required names."""
         self.required_from = tuple(accumulate(reversed(required), initial=0))[::-1]
@@ -149,7 +145,7 @@ class ObjectPlan:
             return Literals([pair for pair in self.spelled if names >> pair[1] & 1])
         if names.bit_count() <= _LONG:
             charge(names.bit_count() / _SPELLED_A_CHARGE)
-            return Literals(sorted((plain(self.names[i]) + b'"', i) for i in indices(names)))
+            return Literals(sorted((plain(self.names[i]) + b'"', i) for i in bit_numbers(names)))
         return Remaining(self._shared, names)
 
     @property
@@ -222,15 +218,6 @@ class ObjectPlan:
         if self._distinct is None:
             self._distinct = DistinctKey(self.refused)
         return self._distinct
-
-
-def indices(bits: int) -> list[int]:
-    """Return the numbers of the bits that are set, ascending."""
-    if bits < 1 << _LONG:
-        return [i for i in range(bits.bit_length()) if bits >> i & 1]
-    packed = np.frombuffer(bits.to_bytes((bits.bit_length() + 7) // 8, "little"), np.uint8)
-    found: list[int] = np.flatnonzero(np.unpackbits(packed, bitorder="little")).tolist()
-    return found
 
 
 def ordered_names(listed: tuple[str, ...], required: frozenset[str], order: str) -> tuple[str, ...]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.given.texts import GivenTexts
 from sluicegate.grammar.json.container import Container, SourceT
-from sluicegate.grammar.json.objects.plan import ObjectPlan, indices
+from sluicegate.grammar.json.objects.plan import ObjectPlan
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.schema.containers import Conjunction
+from sluicegate.grammar.vocabulary.punctuation import bit_numbers
 
 _OF_WAYS = 1.5
 """Work charged for the ways to give a name."""
@@ -78,7 +79,7 @@ class ObjectProgress(Container[ObjectPlan, SourceT]):
         names = plan.left(at) if plan.any_order else (1 << plan.until[at]) - (1 << at)
         if plan.some:
             found = 0
-            for i in indices(names & self._early_enough()):
+            for i in bit_numbers(names & self._early_enough()):
                 if self.ways(i):
                     found |= 1 << i
             return found

@@ -10,9 +10,8 @@ from sluicegate.grammar.json.layout import Then
 from sluicegate.grammar.json.novelty import new_value
 from sluicegate.grammar.json.objects.members import MemberStart, ObjectMembers, ObjectSource
 from sluicegate.grammar.json.objects.novelty import leaves_much
-from sluicegate.grammar.json.objects.plan import ObjectPlan, indices
+from sluicegate.grammar.json.objects.plan import ObjectPlan
 from sluicegate.grammar.lexemes.base import QUOTE
-from sluicegate.grammar.lexemes.literals import Literals
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.guards import TEXT_NEEDED, Guard
 from sluicegate.grammar.reading.lookahead import Lookahead
@@ -20,7 +19,7 @@ from sluicegate.grammar.reading.reading import Reading, Run
 from sluicegate.grammar.reading.readings import ByteChoice, InLexeme
 from sluicegate.grammar.reading.tape import Tape
 from sluicegate.grammar.schema import strings
-from sluicegate.grammar.vocabulary.punctuation import PunctuationNode
+from sluicegate.grammar.vocabulary.punctuation import PunctuationNode, bit_numbers
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _COMMA = 0x2C
@@ -71,7 +70,7 @@ class ObjectState(ObjectMembers):
         """Return the bit set of the listed names that may come next and have a value that does not only repeat an
         earlier item. `end`: the object is written up to there."""
         names, found = self.plan.names, self.offered()
-        for i in indices(found):
+        for i in bit_numbers(found):
             if not any(entry.new(tape, end, names[i]) for entry in self.entries_of(i)):
                 found ^= 1 << i
         return found
@@ -107,7 +106,7 @@ class ObjectState(ObjectMembers):
         """Return the readings of names, behind the quote."""
         if not self.offered():
             return self.free_names()
-        lexeme = self._listed()
+        lexeme = self.plan.among(self.offered())
         return (InLexeme(lexeme, lexeme.start, ListedName(self)), *self.free_names())
 
     def in_name_left(self, tape: Tape, end: int) -> tuple[Reading, ...]:
@@ -130,10 +129,6 @@ class ObjectState(ObjectMembers):
             offered = [each for each in kinds if not self.plan.some or self.ways(-1 - each[0][0])]
             self._free = tuple([InLexeme(name, name.start, FreeName(self, some)) for some, name in offered])
         return self._free
-
-    def _listed(self) -> Literals:
-        """Return the lexeme of the listed names that may come next, of which there is at least one."""
-        return self.plan.among(self.offered())
 
     def without_name(self, tape: Tape) -> ObjectMembers:
         """Return the same state with the free name just written counted as given, where it must be excluded later."""
@@ -163,7 +158,7 @@ class ObjectState(ObjectMembers):
 
     def _listed_by_text(self) -> bool:
         """Return the same of the listed names."""
-        return not leaves_much(self) and any(map(self._leaves_little, indices(self.offered())))
+        return not leaves_much(self) and any(map(self._leaves_little, bit_numbers(self.offered())))
 
     @property
     def frees_by_text(self) -> bool:
