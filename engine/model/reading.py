@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -84,6 +86,35 @@ def _whole_tokenizer(where: str) -> Any:
     return AutoTokenizer.from_pretrained(where, trust_remote_code=False)
 
 
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where a checkpoint is read from. `place`, `more`: the arguments of `from_pretrained`."""
+
+    where: str
+    place: str
+    more: dict[str, str]
+    file: GgufFile | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """How weights are to be read. `kind`: their dtype, or "auto". `as_read`: round them, or keep stored formats, while
+    reading where possible."""
+
+    kind: Any
+    weights: WeightsKind
+    gguf: GgufKind
+    as_read: bool
+    halves: bool
+    """Keep halves as they are stored."""
+    shard: Shard | None
+
+    @property
+    def form(self) -> Any:
+        """The format that weights are rounded to while they are read, or none."""
+        return _FORMS.get(self.weights) if self.as_read else None
+
+
 def read_pretrained(
     where: str,
     dtype: str | None,
@@ -97,82 +128,121 @@ def read_pretrained(
 
     `as_read`: round weights, or keep stored formats, while reading where possible. Raises `ModelLoadError`.
     """
-    from transformers import AutoModelForCausalLM
-    from transformers.utils import cached_file
-
     place, more = _place(where)
-    said: Mapping[str, Any] = {}
     try:
-        refuse_missing_files(Path(place), where)
-        said = {} if more else config_fields(place)
-        if said:
-            refuse_strange_values(said, where)
-        file = _checked_gguf(where) if where.endswith(".gguf") else None
-        config = config_of(place, **more)
-        refuse_config(config, where)
-        refuse_positions(config.get_text_config(decoder=True), where)
-        if shard is not None:
-            _refuse_unsharded(config, where, shard.size)
-        if file is not None:
-            scale_positions(config, file)
-            refuse_positions(config.get_text_config(decoder=True), where)
-            size_experts(config, file)
-            heed_fields(config, file)
-        if not more and Path(place).is_dir():
-            refuse_strange_token_ids(Path(place), config.get_text_config(decoder=True).vocab_size, where)
+        source = _checked_source(where, place, more)
+        config = _checked_config(source, shard)
         tokenizer = _tokenizer_of(place, where, **more)
         refuse_malformed(tokenizer.chat_template, where)
         kind = _dtype(dtype, device)
-        known: dict[str, Packed] = {}
         wide = as_read and kind == torch.float32 and device.type == "cpu"
-        form, halves = _FORMS.get(weights) if wide else None, wide and weights == "full" and dtype is None
-        if (scheme := scheme_of(config, where)) is not None:
-            module, known = _from_packed(where, config, scheme, kind, weights == "int4")
-        elif files := _files(where, config):
-            form, halves = (form, halves) if config.model_type != "bloom" else (None, False)
-            module = module_of(files, config, kind, where, form, shard, halves)
-        elif file is not None and (tensors := gguf_tensors(file, config)) is not None:
-            module = module_from(tensors, config, kind, where, form, wide and gguf == "blocks", halves)
-        else:
-            if is_pickled := file is None and not fields_of(config):
-                refuse_pickled_codes(Path(where), where)
-            module, found = AutoModelForCausalLM.from_pretrained(
-                place,
-                config=config,
-                dtype=kind,
-                attn_implementation="eager",
-                ignore_mismatched_sizes=True,
-                output_loading_info=True,
-                trust_remote_code=False,
-                **more,
-            )
-            refuse_unfitting(found, where, type(module).__name__)
-            if is_pickled and not Path(where).is_dir():  # what was fetched only now
-                refuse_pickled_codes(Path(str(cached_file(where, "config.json"))).parent, where)
-            if file is not None:
-                refuse_skipped(module, file, places_of(module))
-        if file is not None:
-            scale_frequencies(module, file)
+        wish = _Wish(kind, weights, gguf, wide, wide and weights == "full" and dtype is None, shard)
+        module, known = _module_of(source, config, wish)
+        if source.file is not None:
+            scale_frequencies(module, source.file)
         refuse_damaged(module, where)
     except ModelLoadError:
         raise
     except Exception as error:
-        if "trust_remote_code" in str(error):
-            raise ModelLoadError(
-                f"{where!r} brings Python code of its own (auto_map in its config.json), which is never run here; name "
-                "a checkpoint of an architecture that transformers has"
-            ) from error
-        if (named := field_refusal(said, error, where)) is not None:
-            raise named from error
-        if where.endswith(".gguf"):
-            raise ModelLoadError(
-                f"{where!r}: no model can be made of what this GGUF file says ({' '.join(str(error).split())[:200]}). "
-                "Name the checkpoint that it was made of, or convert it anew"
-            ) from error
-        raise ModelLoadError(
-            f"{where!r} could not be loaded ({type(error).__name__}: {error}); "
-            "expected a folder with config.json, safetensors weights and a tokenizer, a name on the hub, or a GGUF file"
-        ) from error
+        raise _named(error, where, place) from error
+    _serve_peculiarities(config, module, where)
+    _refuse_signature(module, where)
+    _quieten(module)
+    return config, tokenizer, module.to(device).eval().requires_grad_(False), known
+
+
+def _checked_source(where: str, place: str, more: dict[str, str]) -> _Source:
+    """Return the files of a checkpoint, none of them missing, and what they say in range. Raises `ModelLoadError`."""
+    refuse_missing_files(Path(place), where)
+    if not more and (said := config_fields(place)):
+        refuse_strange_values(said, where)
+    return _Source(where, place, more, _checked_gguf(where) if where.endswith(".gguf") else None)
+
+
+def _checked_config(source: _Source, shard: Shard | None) -> Any:
+    """Return the configuration of a checkpoint that can be served. Raises `ModelLoadError`."""
+    where, file = source.where, source.file
+    config = config_of(source.place, **source.more)
+    refuse_config(config, where)
+    refuse_positions(config.get_text_config(decoder=True), where)
+    if shard is not None:
+        _refuse_unsharded(config, where, shard.size)
+    if file is not None:
+        scale_positions(config, file)
+        refuse_positions(config.get_text_config(decoder=True), where)
+        size_experts(config, file)
+        heed_fields(config, file)
+    if not source.more and Path(source.place).is_dir():
+        refuse_strange_token_ids(Path(source.place), config.get_text_config(decoder=True).vocab_size, where)
+    return config
+
+
+def _module_of(source: _Source, config: Any, wish: _Wish) -> tuple[Any, dict[str, Packed]]:
+    """Return the model, and layers of a quantised checkpoint that fit our 4-bit format."""
+    where, file = source.where, source.file
+    if (scheme := scheme_of(config, where)) is not None:
+        return _from_packed(where, config, scheme, wish.kind, wish.weights == "int4")
+    if files := _files(where, config):
+        form, halves = (wish.form, wish.halves) if config.model_type != "bloom" else (None, False)
+        return module_of(files, config, wish.kind, where, form, wish.shard, halves), {}
+    if file is not None and (tensors := gguf_tensors(file, config)) is not None:
+        in_blocks = wish.as_read and wish.gguf == "blocks"
+        return module_from(tensors, config, wish.kind, where, wish.form, in_blocks, wish.halves), {}
+    return _from_transformers(source, config, wish.kind), {}
+
+
+def _from_transformers(source: _Source, config: Any, kind: Any) -> Any:
+    """Return a model that none of our own readers knows, as `transformers` reads it."""
+    from transformers import AutoModelForCausalLM
+    from transformers.utils import cached_file
+
+    where, file = source.where, source.file
+    if is_pickled := file is None and not fields_of(config):
+        refuse_pickled_codes(Path(where), where)
+    module, found = AutoModelForCausalLM.from_pretrained(
+        source.place,
+        config=config,
+        dtype=kind,
+        attn_implementation="eager",
+        ignore_mismatched_sizes=True,
+        output_loading_info=True,
+        trust_remote_code=False,
+        **source.more,
+    )
+    refuse_unfitting(found, where, type(module).__name__)
+    if is_pickled and not Path(where).is_dir():  # what was fetched only now
+        refuse_pickled_codes(Path(str(cached_file(where, "config.json"))).parent, where)
+    if file is not None:
+        refuse_skipped(module, file, places_of(module))
+    return module
+
+
+def _named(error: Exception, where: str, place: str) -> ModelLoadError:
+    """Return what reading a checkpoint failed of, as an error that says what to do."""
+    if "trust_remote_code" in str(error):
+        return ModelLoadError(
+            f"{where!r} brings Python code of its own (auto_map in its config.json), which is never run here; name "
+            "a checkpoint of an architecture that transformers has"
+        )
+    is_gguf = where.endswith(".gguf")
+    said: Mapping[str, Any] = {}
+    with suppress(Exception):  # what cannot be read has no fields to blame
+        said = {} if is_gguf else config_fields(place)
+    if (refusal := field_refusal(said, error, where)) is not None:
+        return refusal
+    if is_gguf:
+        return ModelLoadError(
+            f"{where!r}: no model can be made of what this GGUF file says ({' '.join(str(error).split())[:200]}). "
+            "Name the checkpoint that it was made of, or convert it anew"
+        )
+    return ModelLoadError(
+        f"{where!r} could not be loaded ({type(error).__name__}: {error}); "
+        "expected a folder with config.json, safetensors weights and a tokenizer, a name on the hub, or a GGUF file"
+    )
+
+
+def _serve_peculiarities(config: Any, module: Any, where: str) -> None:
+    """Replace the layers of architectures that compute something of their own by layers that can be batched."""
     if config.model_type == "bloom":
         from sluicegate.engine.model.bloom import serve_bloom
 
@@ -188,9 +258,6 @@ def read_pretrained(
     serve_latent(module)
     serve_recurrent(module)
     serve_shared_attention(module)
-    _refuse_signature(module, where)
-    _quieten(module)
-    return config, tokenizer, module.to(device).eval().requires_grad_(False), known
 
 
 def _checked_gguf(where: str) -> GgufFile:

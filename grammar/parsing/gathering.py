@@ -89,6 +89,52 @@ def row_of_marks(frame, marks, marked, state):  # type: ignore[no-untyped-def]
     return row
 
 
+@kernel(python=True)
+def unmarked(at, mine, marks, pool, places, left):  # type: ignore[no-untyped-def]
+    """Write to `left` the places of the set `at` that row `mine` of `marks` lacks, and return how many there are."""
+    fresh = 0
+    for k in range(places[at, 0], places[at, 1]):
+        node = pool[k]
+        if not marks[mine, node >> 5] >> (node & 31) & 1:
+            left[fresh] = node
+            fresh += 1
+    return fresh
+
+
+@kernel(python=True)
+def mark_all(at, mine, marks, pool, places):  # type: ignore[no-untyped-def]
+    """Add the places of the set `at` to row `mine` of `marks`."""
+    for k in range(places[at, 0], places[at, 1]):
+        marks[mine, pool[k] >> 5] |= np.int32(1) << np.int32(pool[k] & 31)
+
+
+@kernel(python=True)
+def frame_behind(frame, terminal, n_terminals, shift_keys, shift_values):  # type: ignore[no-untyped-def]
+    """Return the frame behind `frame` and a terminal, or minus their key where it is not known."""
+    key = np.int64(frame) * n_terminals + terminal + 1
+    slot = slot_of(shift_keys, key)
+    return np.int64(shift_values[slot]) if shift_keys[slot] == key else -key
+
+
+@kernel(python=True)
+def replace_pair(top, found, n_terminals, pairs, waiting, state):  # type: ignore[no-untyped-def]
+    """Replace the pair `top` by those above it, up to `found`; those whose frame is not known go to `waiting`. Return
+    where the stack ends."""
+    kept = top
+    for k in range(top + 1, found):
+        follow = pairs[k, 1]
+        if follow >= 0:
+            kept = push(pairs[k, 0], follow, pairs[k, 2], pairs[k, 3], pairs, kept)
+            continue
+        w = state[N_WAITING]
+        waiting[w, 0] = pairs[k, 0]
+        waiting[w, 1] = (-follow - 1) // n_terminals
+        waiting[w, 2] = pairs[k, 3]
+        waiting[w, 3] = pairs[k, 2]
+        state[N_WAITING] += 1
+    return kept
+
+
 @kernel("(int32[:, ::1], int64, int64, int64, int64[::1], int32[::1], int64[:, ::1])", python=True)
 def resumed(waiting, begin, end, n_terminals, shift_keys, shift_values, pairs):  # type: ignore[no-untyped-def]
     """Put the rows `begin` to `end` of `waiting` onto the stack `pairs`, up to the first whose frame is not known, and
@@ -172,12 +218,7 @@ def gather(  # type: ignore[no-untyped-def]
         if depth > 1 and size >= _FEW_PLACES:
             mine = row_of_marks(frame, marks, marked, state)
         if mine >= 0:
-            fresh = 0
-            for k in range(places[at, 0], places[at, 1]):
-                node = pool[k]
-                if not marks[mine, node >> 5] >> (node & 31) & 1:
-                    left[fresh] = node
-                    fresh += 1
+            fresh = unmarked(at, mine, marks, pool, places, left)
             counts[N_VISITED] += size // _PLACES_A_NODE
             if 2 * fresh <= size:  # the others were looked at in front of this frame
                 fewer = settle(
@@ -206,9 +247,7 @@ def gather(  # type: ignore[no-untyped-def]
                 ignorable = ignored[word] >> (bit - 1) & 1
                 follow = np.int64(-1)
                 if own >> (bit - 1) & 1:
-                    key = np.int64(frame) * n_terminals + terminal + 1
-                    slot = slot_of(shift_keys, key)
-                    follow = np.int64(shift_values[slot]) if shift_keys[slot] == key else -key
+                    follow = frame_behind(frame, terminal, n_terminals, shift_keys, shift_values)
                     if terminal == read and closed[terminal]:
                         if follow < 0:
                             state[ASKED] = terminal
@@ -246,25 +285,12 @@ def gather(  # type: ignore[no-untyped-def]
         seen[slot_seen] = mark
         state[N_SEEN] += 1
         if mine >= 0:
-            for k in range(places[at, 0], places[at, 1]):
-                marks[mine, pool[k] >> 5] |= np.int32(1) << np.int32(pool[k] & 31)
+            mark_all(at, mine, marks, pool, places)
         if depth > 1:
             state[INNER] += size
         if leaving[frame]:
             exits[state[N_EXITS], 0] = at
             exits[state[N_EXITS], 1] = frame
             state[N_EXITS] += 1
-        kept = top
-        for k in range(top + 1, found):
-            follow = pairs[k, 1]
-            if follow >= 0:
-                kept = push(pairs[k, 0], follow, pairs[k, 2], pairs[k, 3], pairs, kept)
-                continue
-            w = state[N_WAITING]
-            waiting[w, 0] = pairs[k, 0]
-            waiting[w, 1] = (-follow - 1) // n_terminals
-            waiting[w, 2] = pairs[k, 3]
-            waiting[w, 3] = pairs[k, 2]
-            state[N_WAITING] += 1
-        state[N_PAIRS] = kept
+        state[N_PAIRS] = replace_pair(top, found, n_terminals, pairs, waiting, state)
     return DONE

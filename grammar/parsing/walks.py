@@ -155,47 +155,34 @@ def openings(at, start, table, classes, letters, nodes, pool, places, indexed, c
 
 
 @kernel(python=True)
-def piece_of(  # type: ignore[no-untyped-def]
-    at, start, most, letters, nodes, ids, table, classes, loops, accepting, wanted, class_bits,
-    pool, places, bits, slots, keys, values, pieces, id_pool, rows, counts, indexed, left, few, begun, path,
-):  # fmt: skip
-    """Return the number of the piece that a lexeme in state `start` reads from the places `at` on; -1: no room.
+def may_end(node, below, end, letters, wanted, left, n_left):  # type: ignore[no-untyped-def]
+    """Add `node` to `left` if one of its children, `below` to `end`, begins with a wanted byte. Return how many places
+    are left."""
+    for k in range(below, end):
+        if wanted[letters[k]]:
+            left[n_left] = node
+            return n_left + 1
+    return n_left
 
-    `letters`, `nodes`, `ids`: see `pruning.describe`; `table`, `classes`, `loops`, `accepting`: see `LexemeTable`;
-    `wanted` bool[256]: bytes that may come behind the lexeme. `pieces` int32[Q, 5]: tokens from, to; row of `rows`,
-    -1 = none, -2: the lexeme sees more than `most` nodes; number of the places where it may end; the last part that has
-    it. Places below which the lexeme itself reads all tokens are left out: nothing that begins there adds any. `path`
-    int32[5, 1024]: room for the way down.
+
+@kernel(python=True)
+def read_below(  # type: ignore[no-untyped-def]
+    spans, n_spans, start, most, n_left, letters, nodes, ids, table, classes, loops, accepting, wanted, left, few, row,
+    path,
+):  # fmt: skip
+    """Read what a lexeme in state `start` reads of the nodes in the spans, and below them.
+
+    Add the tokens to `row`, and to `few` as long as they fit; and to `left`, where `n_left` are already, the places
+    where the lexeme may end. Return how many tokens and places there are, and how many nodes were seen, where it stops
+    when these are more than `most` or the places have no more room. For the others see `piece_of`.
     """
-    key = np.int64(at) * table.shape[0] + start + 1
-    slot = slot_of(keys, key)
-    if keys[slot] == key:
-        return values[slot]
-    number = counts[N_PIECES]
-    if number >= pieces.shape[0] or 2 * number >= keys.size or counts[N_IDS] + SPARSE > id_pool.size:
-        return -1
-    if counts[N_ROWS] >= rows.shape[0]:
-        return -1
-    row = rows[counts[N_ROWS]]
     where = path[0]
     to = path[1]
     on = path[2]
     left_before = path[3]  # by depth: how many places were left before the node
     reads_all = path[4]  # 1: of the node's children, as far as they were seen, all are read
-    spans = left[left.size // 2 :].reshape(-1, 2)
-    n_spans = openings(at, start, table, classes, letters, nodes, pool, places, indexed, counts, spans)
-    if n_spans < 0:
-        return -1
     n_tokens = 0
-    n_left = 0
     seen = 0
-    if accepting[start]:
-        for e in range(places[at, 0], places[at, 1]):
-            for k in range(nodes[pool[e], 0], nodes[pool[e], 1]):
-                if wanted[letters[k]]:
-                    left[n_left] = pool[e]
-                    n_left += 1
-                    break
     for e in range(n_spans):
         d = 0
         on[0] = start
@@ -232,30 +219,70 @@ def piece_of(  # type: ignore[no-untyped-def]
             left_before[d + 1] = n_left
             reads_all[d + 1] = 1
             if accepting[after]:
-                for k in range(below, end):
-                    if wanted[letters[k]]:
-                        left[n_left] = i
-                        n_left += 1
-                        break
+                n_left = may_end(i, below, end, letters, wanted, left, n_left)
             d += 1
             where[d] = below
             to[d] = end
             on[d] = after
         if seen > most or n_left + nodes.shape[0] > left.size // 2:
             break
+    return n_tokens, n_left, seen
+
+
+@kernel(python=True)
+def distinct(numbers, size):  # type: ignore[no-untyped-def]
+    """Sort the first `size` numbers and drop those that come again; return how many are left."""
+    numbers[:size].sort()
+    kept = 0
+    for k in range(size):
+        if k == 0 or numbers[k] != numbers[k - 1]:
+            numbers[kept] = numbers[k]
+            kept += 1
+    return kept
+
+
+@kernel(python=True)
+def piece_of(  # type: ignore[no-untyped-def]
+    at, start, most, letters, nodes, ids, table, classes, loops, accepting, wanted, class_bits,
+    pool, places, bits, slots, keys, values, pieces, id_pool, rows, counts, indexed, left, few, begun, path,
+):  # fmt: skip
+    """Return the number of the piece that a lexeme in state `start` reads from the places `at` on; -1: no room.
+
+    `letters`, `nodes`, `ids`: see `pruning.describe`; `table`, `classes`, `loops`, `accepting`: see `LexemeTable`;
+    `wanted` bool[256]: bytes that may come behind the lexeme. `pieces` int32[Q, 5]: tokens from, to; row of `rows`,
+    -1 = none, -2: the lexeme sees more than `most` nodes; number of the places where it may end; the last part that has
+    it. Places below which the lexeme itself reads all tokens are left out: nothing that begins there adds any. `path`
+    int32[5, 1024]: room for the way down.
+    """
+    key = np.int64(at) * table.shape[0] + start + 1
+    slot = slot_of(keys, key)
+    if keys[slot] == key:
+        return values[slot]
+    number = counts[N_PIECES]
+    if number >= pieces.shape[0] or 2 * number >= keys.size or counts[N_IDS] + SPARSE > id_pool.size:
+        return -1
+    if counts[N_ROWS] >= rows.shape[0]:
+        return -1
+    row = rows[counts[N_ROWS]]
+    spans = left[left.size // 2 :].reshape(-1, 2)
+    n_spans = openings(at, start, table, classes, letters, nodes, pool, places, indexed, counts, spans)
+    if n_spans < 0:
+        return -1
+    n_left = 0
+    if accepting[start]:
+        for e in range(places[at, 0], places[at, 1]):
+            node = pool[e]
+            n_left = may_end(node, nodes[node, 0], nodes[node, 1], letters, wanted, left, n_left)
+    n_tokens, n_left, seen = read_below(
+        spans, n_spans, start, most, n_left, letters, nodes, ids, table, classes, loops, accepting, wanted, left, few,
+        row, path,
+    )  # fmt: skip
     counts[N_VISITED] += seen + n_spans // _SPANS_A_NODE + n_left // _PLACES_A_NODE
     too_many = seen > most or n_left + nodes.shape[0] > left.size // 2
     behind = 0
     if not too_many:
-        found = left[:n_left]
         if n_spans > 1:
-            found.sort()
-            kept = 0
-            for k in range(n_left):
-                if k == 0 or found[k] != found[k - 1]:
-                    left[kept] = found[k]
-                    kept += 1
-            n_left = kept
+            n_left = distinct(left, n_left)
         behind = settle(left, n_left, letters, nodes, classes, class_bits, pool, places, bits, slots, counts, begun)
     dense = n_tokens > SPARSE and not too_many and behind >= 0
     if not dense:

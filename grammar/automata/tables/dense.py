@@ -63,21 +63,16 @@ def pair_states(  # type: ignore[no-untyped-def]
     return count
 
 
-@kernel("(int32[:, ::1], boolean[::1], int64, int32[::1], int32[:, ::1], boolean[::1], int32[::1])", python=True)
-def compact(moves, accepting, start, intervals, out, out_accepting, out_intervals):  # type: ignore[no-untyped-def]
-    """Write the canonical minimal form of an automaton to `out`, of the shape of `moves`, and `out_accepting`.
-
-    `intervals` int32[K]: the class of each interval of symbols, ascending, -1 = dead; `out_intervals`: its class in the
-    result. Returns (states, classes, transitions that were looked at); no states: nothing is accepted.
-    """
+@kernel(python=True)
+def reachable(moves, start):  # type: ignore[no-untyped-def]
+    """Return bool[n], the states that are reached from `start`; and for each state where in the second array the
+    states lie that lead to it, int32[n + 1]."""
     size, width = moves.shape
-    # States that can be reached, and of those the ones that can reach acceptance.
     reached = np.zeros(size, np.bool_)
     stack = np.empty(size + 1, np.int32)
     reached[start] = True
     stack[0] = start
     top = 1
-    edges = 0
     into = np.zeros(size + 1, np.int32)
     while top:
         top -= 1
@@ -85,7 +80,6 @@ def compact(moves, accepting, start, intervals, out, out_accepting, out_interval
         for c in range(width):
             target = moves[state, c]
             if target >= 0:
-                edges += 1
                 into[target + 1] += 1
                 if not reached[target]:
                     reached[target] = True
@@ -93,7 +87,7 @@ def compact(moves, accepting, start, intervals, out, out_accepting, out_interval
                     top += 1
     for state in range(size):
         into[state + 1] += into[state]
-    coming = np.empty(edges, np.int32)
+    coming = np.empty(into[size], np.int32)
     free = into[:size].copy()
     for state in range(size):
         if reached[state]:
@@ -102,9 +96,18 @@ def compact(moves, accepting, start, intervals, out, out_accepting, out_interval
                 if target >= 0:
                     coming[free[target]] = state
                     free[target] += 1
+    return reached, into, coming
+
+
+@kernel(python=True)
+def live_states(moves, accepting, start):  # type: ignore[no-untyped-def]
+    """Return the states on a way from `start` to acceptance, in order; for each state its number among them, -1 = it is
+    none; and how many transitions were looked at."""
+    reached, into, coming = reachable(moves, start)
+    size = reached.size
     number = np.full(size, -1, np.int32)
+    stack = np.empty(size + 1, np.int32)
     top = 0
-    live = 0
     for state in range(size):
         if reached[state] and accepting[state]:
             number[state] = 0
@@ -119,14 +122,21 @@ def compact(moves, accepting, start, intervals, out, out_accepting, out_interval
                 number[state] = 0
                 stack[top] = state
                 top += 1
-    if number[start] < 0:
-        return 0, 0, edges
     kept = np.empty(size, np.int32)
+    live = 0
     for state in range(size):
         if number[state] >= 0:
             number[state] = live
             kept[live] = state
             live += 1
+    return kept[:live], number, coming.size
+
+
+@kernel(python=True)
+def one_state_each(moves, accepting, kept, number, edges):  # type: ignore[no-untyped-def]
+    """Merge the states `kept` that accept the same. Return the moves of the merged, int32[B, C], which of them accept,
+    and the block of each kept state. `edges`: at least how many transitions there are."""
+    live, width = kept.size, moves.shape[1]
     tails = np.empty(edges, np.int32)
     labels = np.empty(edges, np.int32)
     heads = np.empty(edges, np.int32)
@@ -143,60 +153,79 @@ def compact(moves, accepting, start, intervals, out, out_accepting, out_interval
                 n += 1
     blocks = np.empty(live, np.int32)
     split_states(tails[:n], labels[:n], heads[:n], accepts, width, blocks)
-    # One state stands for its block.
     count = 0
-    chosen = np.full(live, -1, np.int32)
+    chosen = np.full(live, -1, np.int32)  # by block: the state that stands for it
     for k in range(live):
         count = max(count, blocks[k] + 1)
         if chosen[blocks[k]] < 0:
             chosen[blocks[k]] = k
-    whole = np.full((count, width), -1, np.int32)
+    merged = np.full((count, width), -1, np.int32)
     for k in range(n):
         if chosen[blocks[tails[k]]] == tails[k]:
-            whole[blocks[tails[k]], labels[k]] = blocks[heads[k]]
-    # Classes that lead to the same places from everywhere are one; they are numbered by their first interval.
-    joined = np.full(width, -1, np.int32)  # by class: its number in the result
-    first = np.empty(width, np.int32)  # by number in the result: a class
+            merged[blocks[tails[k]], labels[k]] = blocks[heads[k]]
+    return merged, accepts[chosen[:count]], blocks
+
+
+@kernel(python=True)
+def is_dead_class(moves, c):  # type: ignore[no-untyped-def]
+    """Return whether class `c` leads nowhere from every state."""
+    state = 0
+    while state < moves.shape[0] and moves[state, c] < 0:
+        state += 1
+    return state == moves.shape[0]
+
+
+@kernel(python=True)
+def same_class(moves, one, other):  # type: ignore[no-untyped-def]
+    """Return whether two classes lead to the same places from every state."""
+    state = 0
+    while state < moves.shape[0] and moves[state, one] == moves[state, other]:
+        state += 1
+    return state == moves.shape[0]
+
+
+@kernel(python=True)
+def joined_classes(moves, intervals, out_intervals):  # type: ignore[no-untyped-def]
+    """Join classes that lead to the same places from everywhere, and number them by their first interval. Write the
+    class of each interval to `out_intervals`, -1 = dead, and return for each class one of those that it joins."""
+    width = moves.shape[1]
+    joined = np.full(width, -2, np.int32)  # by class: its number in the result; -1: it is dead, -2: not seen yet
+    first = np.empty(width, np.int32)
     classes = 0
     for k in range(intervals.size):
         c = intervals[k]
         out_intervals[k] = -1
         if c < 0:
             continue
-        if joined[c] == -1:
-            joined[c] = -2
-            for state in range(count):
-                if whole[state, c] >= 0:
-                    joined[c] = -3
-                    break
-            if joined[c] == -3:
-                for other in range(classes):
-                    same = True
-                    for state in range(count):
-                        if whole[state, c] != whole[state, first[other]]:
-                            same = False
-                            break
-                    if same:
-                        joined[c] = other
-                        break
-                if joined[c] == -3:
-                    joined[c] = classes
+        if joined[c] == -2:
+            joined[c] = -1
+            if not is_dead_class(moves, c):
+                same = 0
+                while same < classes and not same_class(moves, c, first[same]):
+                    same += 1
+                if same == classes:
                     first[classes] = c
                     classes += 1
-        if joined[c] >= 0:
-            out_intervals[k] = joined[c]
-    # States are numbered breadth first.
-    place = np.full(count, -1, np.int32)
-    queue = np.empty(count, np.int32)
-    queue[0] = blocks[number[start]]
-    place[queue[0]] = 0
+                joined[c] = same
+        out_intervals[k] = joined[c]
+    return first[:classes]
+
+
+@kernel(python=True)
+def number_breadth_first(moves, accepts, start, first, out, out_accepting):  # type: ignore[no-untyped-def]
+    """Write an automaton to `out` and `out_accepting` with its states numbered breadth first, and return how many there
+    are. `first`: for each class of the result a class of `moves`."""
+    place = np.full(moves.shape[0], -1, np.int32)
+    queue = np.empty(moves.shape[0], np.int32)
+    queue[0] = start
+    place[start] = 0
     found = 1
     at = 0
     while at < found:
         state = queue[at]
-        out_accepting[at] = accepts[chosen[state]]
-        for c in range(classes):
-            target = whole[state, first[c]]
+        out_accepting[at] = accepts[state]
+        for c in range(first.size):
+            target = moves[state, first[c]]
             out[at, c] = -1
             if target >= 0:
                 if place[target] < 0:
@@ -205,7 +234,23 @@ def compact(moves, accepting, start, intervals, out, out_accepting, out_interval
                     found += 1
                 out[at, c] = place[target]
         at += 1
-    return found, classes, edges
+    return found
+
+
+@kernel("(int32[:, ::1], boolean[::1], int64, int32[::1], int32[:, ::1], boolean[::1], int32[::1])", python=True)
+def compact(moves, accepting, start, intervals, out, out_accepting, out_intervals):  # type: ignore[no-untyped-def]
+    """Write the canonical minimal form of an automaton to `out`, of the shape of `moves`, and `out_accepting`.
+
+    `intervals` int32[K]: the class of each interval of symbols, ascending, -1 = dead; `out_intervals`: its class in the
+    result. Returns (states, classes, transitions that were looked at); no states: nothing is accepted.
+    """
+    kept, number, edges = live_states(moves, accepting, start)
+    if number[start] < 0:
+        return 0, 0, edges
+    merged, accepts, blocks = one_state_each(moves, accepting, kept, number, edges)
+    first = joined_classes(merged, intervals, out_intervals)
+    found = number_breadth_first(merged, accepts, blocks[number[start]], first, out, out_accepting)
+    return found, first.size, edges
 
 
 def warm() -> None:
