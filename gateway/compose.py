@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -32,6 +31,7 @@ from sluicegate.gateway.reload import Reloader
 from sluicegate.gateway.request.guarding.holding import Holding
 from sluicegate.gateway.request.pipeline import Pipeline
 from sluicegate.gateway.request.shadow_traffic import ShadowTraffic
+from sluicegate.gateway.request.stages import Stages
 from sluicegate.gateway.request.tracing.capture import OutputCapture, wanted
 from sluicegate.gateway.request.tracing.live import LiveRequests
 from sluicegate.gateway.retrieval.reranker import make_reranker
@@ -74,30 +74,13 @@ def compose(settings: Settings, environ: Mapping[str, str], *, registers: Sequen
     routing = Routing(stage_set.router[1], routes)
     workers = Workers(settings.work)
     queues = ModelQueues(settings.routing.queues, settings.server.shed_s)
-    stages = stage_set.stages(
-        routing,
-        prompts=PromptBuilder(settings.prompts),
-        queues=queues,
-        workers=workers,
-        instead=routing.instead,
-        drawn=routing.drawn,
-        retrieval=settings.retrieval,
-        reranker=make_reranker(settings.retrieval.rerank, os.environ.get(settings.retrieval.rerank_key_env)),
-        deadline_s=settings.server.deadline_s or None,
-    )
+    stages = _stages(settings, environ, stage_set, routing, queues, workers)
     holding = Holding(reviews, lambda exchange: completion(exchange, explain=False))
     pipeline = Pipeline(stages, metrics, live, holding)
     shadows = ShadowTraffic(pipeline, routes)
     pipeline.when_begun(shadows.consider)
     audit = AuditTrail(writer_of(settings.audit))
-    rollouts = Rollouts(
-        tables_of(database, f"{settings.routing.state}.rollouts" if settings.routing.state else ""),
-        routes,
-        audit,
-        RolloutJudge(pipeline),
-        lambda: pipeline.stages.generate[1].models,
-        shared=database is not None,
-    )
+    rollouts = _rollouts(settings, database, routes, audit, pipeline)
     pipeline.when_over(rollouts.observe)
     feedback = feedback_book(settings.feedback, database, rollouts.add)
     if feedback is not None:
@@ -109,12 +92,9 @@ def compose(settings: Settings, environ: Mapping[str, str], *, registers: Sequen
     reloader = Reloader(stage_set, pipeline, accounts)
     shared = None if database is None else SharedModels(database, lambda: _host(pipeline))
     mcp = _mcp(settings, pipeline, accounts, audit, database)
-    runtime = Runtime(
-        stage_set=stage_set,
-        database=database,
-        deployment=None
-        if database is None
-        else Deployment(
+    deployment = None
+    if database is not None:
+        deployment = Deployment(
             database,
             settings.database.look_s,
             routes=routes,
@@ -122,7 +102,11 @@ def compose(settings: Settings, environ: Mapping[str, str], *, registers: Sequen
             reloader=reloader,
             caches=lambda: pipeline.stages.recall,
             pins=None if mcp is None else mcp.catalogue.read_pins,
-        ),
+        )
+    runtime = Runtime(
+        stage_set=stage_set,
+        database=database,
+        deployment=deployment,
         shelf=shared or LocalModels(lambda: _host(pipeline)),
         pipeline=pipeline,
         live=live,
@@ -154,6 +138,44 @@ def compose(settings: Settings, environ: Mapping[str, str], *, registers: Sequen
     _watch_troubles(runtime)
     _expose(runtime)
     return runtime
+
+
+def _stages(
+    settings: Settings,
+    environ: Mapping[str, str],
+    stage_set: StageSet,
+    routing: Routing,
+    queues: ModelQueues,
+    workers: Workers,
+) -> Stages:
+    """Return the stages of requests: those that the settings name, and what is built around them."""
+    retrieval = settings.retrieval
+    return stage_set.stages(
+        routing,
+        prompts=PromptBuilder(settings.prompts),
+        queues=queues,
+        workers=workers,
+        instead=routing.instead,
+        drawn=routing.drawn,
+        retrieval=retrieval,
+        reranker=make_reranker(retrieval.rerank, environ.get(retrieval.rerank_key_env)),
+        deadline_s=settings.server.deadline_s or None,
+    )
+
+
+def _rollouts(
+    settings: Settings, database: Database | None, routes: RouteTable, audit: AuditTrail, pipeline: Pipeline
+) -> Rollouts:
+    """Return the rollouts, which are kept beside the routes' state or in the database."""
+    state = settings.routing.state
+    return Rollouts(
+        tables_of(database, f"{state}.rollouts" if state else ""),
+        routes,
+        audit,
+        RolloutJudge(pipeline),
+        lambda: pipeline.stages.generate[1].models,
+        shared=database is not None,
+    )
 
 
 def _mcp(
