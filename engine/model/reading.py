@@ -111,7 +111,7 @@ class _Wish:
 
     @property
     def form(self) -> Any:
-        """The format that weights are rounded to while they are read, or none."""
+        """Return the format that weights are rounded to while they are read, or none."""
         return _FORMS.get(self.weights) if self.as_read else None
 
 
