@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sluicegate.engine.text.prompt import RESERVED_VARIABLES, render_chat, schema_sketch
     from sluicegate.engine.text.stopping import StopChecker
     from sluicegate.engine.text.template_bounds import FewSteps, LongRendering
+    from sluicegate.engine.text.written_schema import written_schema
 
 __all__ = [
     "RESERVED_VARIABLES",
@@ -33,6 +34,7 @@ __all__ = [
     "load_model",
     "render_chat",
     "schema_sketch",
+    "written_schema",
 ]
 
 __getattr__ = lazily(
@@ -53,5 +55,6 @@ __getattr__ = lazily(
         "load_model": "model.loading",
         "render_chat": "text.prompt",
         "schema_sketch": "text.prompt",
+        "written_schema": "text.written_schema",
     },
 )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sluicegate.engine import LongRendering, render_chat
+from sluicegate.engine import LongRendering, render_chat, written_schema
 from sluicegate.gateway.prompts.lengths import Lengths
 from sluicegate.plugins import InvalidGrammar, Message, Prompt, Request, RequestError, ServedModel, read_settings
 
@@ -14,7 +14,8 @@ from sluicegate.plugins import InvalidGrammar, Message, Prompt, Request, Request
 @dataclass(frozen=True, slots=True)
 class ChatTemplateSettings:
     show_schema: bool = True
-    """Let the model read the JSON schema it has to fill; it answers better than under masks alone."""
+    """Let the model read the JSON schema it has to fill; it answers better than under masks alone. A template that
+    takes a sketch shows a schema that stands in a message in that form, too."""
 
 
 def chat_template(table: Mapping[str, Any]) -> ChatTemplate:
@@ -40,11 +41,12 @@ class ChatTemplate:
         self._lengths.check(request.messages, (model,))
         shown = request.callable_tools  # what it may not call, it need not read
         tools = [{"name": t.name, "description": t.description, "parameters": t.parameters} for t in shown]
+        turns = [_turn(message) for message in request.messages]
         try:
             text = render_chat(
                 model.tokenizer,
-                [_turn(message) for message in request.messages],
-                schema=self._schema(request),
+                turns,
+                schema=self._schema(request, turns, model),
                 tools=tools,
                 reasoning=request.reasoning,
                 add_generation_prompt=request.add_generation_prompt,
@@ -75,11 +77,15 @@ class ChatTemplate:
             raise RequestError("the prompt has no tokens; write something", param="messages")
         return Prompt(text, tuple(ids))
 
-    def _schema(self, request: Request) -> dict[str, Any] | None:
+    def _schema(self, request: Request, turns: list[dict[str, Any]], model: ServedModel) -> dict[str, Any] | None:
+        """Return the schema of the request; where it asks for any object or for nothing, the one that its messages
+        tell."""
         constraint = request.constraint
-        if not self._show_schema or constraint is None or constraint.kind != "json_schema":
+        if not self._show_schema:
             return None
-        if isinstance(constraint.value, bool):
+        if constraint is None or constraint.kind == "json_object":
+            return None if request.callable_tools else written_schema(turns, model.tokenizer)
+        if constraint.kind != "json_schema" or isinstance(constraint.value, bool):
             return None
         if not isinstance(constraint.value, dict):
             raise InvalidGrammar(f"a JSON schema is an object or a boolean, found {type(constraint.value).__name__}")
