@@ -137,6 +137,7 @@ class Requests:
         if matcher is not None and job.grammar is not None:
             movable = not (job.sampling.use_beam_search or job.sampling.close_on_length)
             matcher = self._background.open(matcher, job.grammar, movable=movable)
+        probed = self._probed(submission)
         return Sequence(
             tokens=list(job.prompt.token_ids),
             prompt_length=len(job.prompt.token_ids),
@@ -153,13 +154,14 @@ class Requests:
                 index,
                 self._model.detokenizer.stream(),
                 stop_checker(job.sampling),
+                by_token=probed is not None,
             ),
             matcher=matcher,
             repetition=detector_of(job, self._repetition),
             closer=closer_for(matcher, wanted=job.sampling.close_on_length),
             drafter=PromptLookup() if self._looks_up(job) else None,
             timeline=submission.generation.timeline,
-            probed=self._probed(submission),
+            probed=probed,
         )
 
     def _probed(self, submission: Submission) -> ProbedReading | None:
@@ -229,10 +231,9 @@ class Requests:
         if probed is None:
             self.outbox.add(sequence.owner, piece)
         elif probed.behind:
-            end = len(sequence.tokens) - probed.silent_end
-            probed.follow(piece, end, sequence.blocks, sequence.computed)
+            probed.follow(piece, _spoken(sequence, probed), sequence.blocks, sequence.computed)
             self.outbox.add(sequence.owner, piece)
-        elif probed.hold(piece, len(sequence.tokens) - probed.silent_end):
+        elif probed.hold(piece, _spoken(sequence, probed)):
             self.due[sequence] = None
 
     def _reads_rest(self, sequence: Sequence, probed: ProbedReading, reason: FinishReason) -> bool:
@@ -324,3 +325,8 @@ class Requests:
         self._forget(owner)
         for piece in pieces:
             self.outbox.add(owner, piece)
+
+
+def _spoken(sequence: Sequence, probed: ProbedReading) -> int:
+    """Return how many tokens of a sequence have their text in the pieces so far."""
+    return len(sequence.tokens) - probed.silent_end - sequence.output.waiting

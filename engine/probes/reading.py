@@ -58,7 +58,7 @@ class ProbedReading:
 
     def hold(self, piece: Piece, tokens: int) -> bool:
         """Hold a piece until the first `tokens` tokens of the sequence are scored. Return whether it should leave
-        then."""
+        then. `joined` of a piece of several tokens says how much of its text each of them made final."""
         self._held.append((piece, tokens))
         if self.behind:
             self._note(piece, tokens)
@@ -72,10 +72,13 @@ class ProbedReading:
         pieces before it if these are `BEHIND`; `blocks` and `computed` as for `collect`.
 
         Keeps no piece: what is freed late is memory that the next step has to fetch."""
-        if len(self._sizes) >= BEHIND and self._noted <= computed:
-            self.collect(blocks, computed)
-            self._bring(piece)
+        if len(self._sizes) < BEHIND or self._noted > computed:
+            self._note(piece, tokens)
+            return
+        self.collect(blocks, computed)
+        sizes, counts, scores = self._take()
         self._note(piece, tokens)
+        _bring(piece, sizes, counts, scores)
 
     @property
     def is_due(self) -> bool:
@@ -94,7 +97,7 @@ class ProbedReading:
         without a token of its own (the end of a split character) gets the scores of the token before. Where scores
         come behind, return the last piece, with the scores of all before it and its own."""
         if self.behind:
-            return self._bring(self._held[-1][0]) if self._held else None
+            return _bring(self._held[-1][0], *self._take()) if self._held else None
         leaving, known = self._held, self.known
         if leaving and leaving[-1][1] <= known:
             self._held = []
@@ -108,19 +111,29 @@ class ProbedReading:
         self._held.clear()
 
     def _joined(self, pieces: Seq[tuple[Piece, int]]) -> Piece:
-        for piece, end in pieces:
-            scores = self._scores_of(piece, end)
-            object.__setattr__(piece, "probed", scores)  # nobody else has seen it yet; a copy takes as long as a draw
+        for piece, end in pieces:  # set in place: nobody else has seen it yet, and a copy takes as long as a draw
+            if piece.joined:
+                parts = [self._scores_of(size, self._told + count) for size, count in piece.joined]
+                joined = tuple([(size, len(part)) for (size, _), part in zip(piece.joined, parts, strict=True)])
+                object.__setattr__(piece, "probed", tuple([scores for part in parts for scores in part]))
+                object.__setattr__(piece, "joined", joined)
+            else:
+                object.__setattr__(piece, "probed", self._scores_of(len(piece.text), end))
         return join_pieces([piece for piece, _ in pieces], pieces[-1][0])
 
     def _note(self, piece: Piece, tokens: int) -> None:
-        self._sizes.append(len(piece.text))
-        self._counts.append(tokens - self._noted)
+        if piece.joined:
+            self._sizes += [size for size, _ in piece.joined]
+            self._counts += [count for _, count in piece.joined]
+            object.__setattr__(piece, "joined", ())
+        else:
+            self._sizes.append(len(piece.text))
+            self._counts.append(tokens - self._noted)
         self._noted = tokens
 
-    def _bring(self, piece: Piece) -> Piece:
-        """Give `piece`, which has not left yet, the scores of all noted pieces that are known; those of the others are
-        never told."""
+    def _take(self) -> tuple[list[int], list[int], list[Scores]]:
+        """Take characters and tokens of all noted pieces whose scores are known, and these scores; those of the others
+        are never told."""
         parts = bisect_right(list(accumulate(self._counts)), len(self._scores))
         sizes, counts = self._sizes[:parts], self._counts[:parts]
         scores = self._scores[: sum(counts)]
@@ -128,10 +141,7 @@ class ProbedReading:
         if 0 in counts:
             scores, counts = self._repeated(scores, sizes, counts)
         self._last = tuple(scores[-counts[-1] :]) if counts and counts[-1] else self._last
-        object.__setattr__(piece, "probed", tuple(scores))
-        object.__setattr__(piece, "joined", tuple([part for part in zip(sizes, counts, strict=True) if part != (0, 0)]))
-        object.__setattr__(piece, "behind", True)
-        return piece
+        return sizes, counts, scores
 
     def _repeated(self, scores: list[Scores], sizes: list[int], counts: list[int]) -> tuple[list[Scores], list[int]]:
         """Return scores and their counts with those taken last for each text that has no token of its own."""
@@ -146,11 +156,19 @@ class ProbedReading:
             told.append(len(mine))
         return found, told
 
-    def _scores_of(self, piece: Piece, end: int) -> tuple[Scores, ...]:
-        """Take the scores of the tokens up to `end` that no piece has got yet. Text without any gets those taken
-        last."""
+    def _scores_of(self, size: int, end: int) -> tuple[Scores, ...]:
+        """Take the scores of the tokens up to `end` that no text has got yet, for a text of `size` characters. One
+        without any gets those taken last."""
         if (new := end - self._told) > 0:
             self._last, self._told = tuple(self._scores[:new]), end
             del self._scores[:new]
             return self._last
-        return self._last if piece.text else ()
+        return self._last if size else ()
+
+
+def _bring(piece: Piece, sizes: Seq[int], counts: Seq[int], scores: Seq[Scores]) -> Piece:
+    """Give `piece`, which has not left yet, the scores of texts of these `sizes` with `counts` tokens."""
+    object.__setattr__(piece, "probed", tuple(scores))
+    object.__setattr__(piece, "joined", tuple([part for part in zip(sizes, counts, strict=True) if part != (0, 0)]))
+    object.__setattr__(piece, "behind", True)
+    return piece

@@ -23,9 +23,11 @@ class ChoiceText:
     """Converts tokens to pieces. A token is released together with the end of its text, so ids and logprobs match the
     text."""
 
-    __slots__ = ("_decoded", "_held", "_ids", "_logprobs", "_released", "_stream", "_text", "_watch", "index")
+    __slots__ = ("_decoded", "_held", "_ids", "_logprobs", "_parts", "_released", "_stream", "_text", "_watch", "index")
 
-    def __init__(self, index: int, stream: TextStream, watch: StopChecker) -> None:
+    def __init__(self, index: int, stream: TextStream, watch: StopChecker, *, by_token: bool = False) -> None:
+        """Begin a choice. `by_token`: pieces of several tokens say in `joined` which text became final with which, so
+        that how many tokens a step appended makes no difference."""
         self.index = index
         self._stream = stream
         self._watch = watch
@@ -35,6 +37,7 @@ class ChoiceText:
         self._text: list[str] = []
         self._ids: list[int] = []
         self._logprobs: list[TokenLogprob] = []
+        self._parts = TokenParts() if by_token else None
 
     def feed(self, token_id: int, logprob: TokenLogprob | None, *, may_stop: bool = True) -> bool:
         """Add a token; return True if a stop string is now complete. Text from the stop string on is dropped."""
@@ -45,12 +48,21 @@ class ChoiceText:
                 self._logprobs.append(logprob)
             if text:
                 self._text.append(text)
+            if self._parts is not None:
+                self._parts.add(len(text), is_final=True)
             return False
         self._held.append(_Placed(token_id, logprob, self._decoded, self._decoded + len(text)))
         self._decoded += len(text)
         ready, stopped = self._watch.feed(text) if may_stop else (self._watch.close() + text, False)
         self._release(ready)
+        if self._parts is not None:
+            self._parts.add(len(ready), is_final=bool(ready))
         return stopped
+
+    @property
+    def waiting(self) -> int:
+        """Return how many tokens were fed whose text waits for later tokens. 0 unless `by_token`."""
+        return 0 if self._parts is None else self._parts.waiting
 
     @property
     def is_direct(self) -> bool:
@@ -102,4 +114,33 @@ class ChoiceText:
         if logprobs:
             self._logprobs = []
         said = "".join(text), tuple(ids), tuple(logprobs)
-        return Piece(self.index, *said, reason, closed=closed, stopped_by=self._watch.found)
+        joined = () if self._parts is None else self._parts.take(len(said[0]), last=reason is not None)
+        return Piece(self.index, *said, reason, closed=closed, stopped_by=self._watch.found, joined=joined)
+
+
+class TokenParts:
+    """Characters and tokens of the parts of a piece: one for each token that made text final."""
+
+    __slots__ = ("_parts", "_size", "waiting")
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[int, int]] = []
+        self._size = 0
+        self.waiting = 0
+        """Tokens since the last one that made text final."""
+
+    def add(self, size: int, *, is_final: bool) -> None:
+        """Add a token that made `size` characters final. Not `is_final`: it counts with the next one that is."""
+        self.waiting += 1
+        if is_final:
+            self._parts.append((size, self.waiting))
+            self._size, self.waiting = self._size + size, 0
+
+    def take(self, size: int, *, last: bool) -> tuple[tuple[int, int], ...]:
+        """Take the parts of a piece of `size` characters; () if it is one. The `last` one has the tokens that wait."""
+        parts, rest = self._parts, size - self._size
+        if last and (rest or self.waiting):
+            parts.append((rest, self.waiting))
+            self.waiting = 0
+        self._parts, self._size = [], 0
+        return tuple(parts) if len(parts) > 1 else ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from sluicegate.gateway.answer.shape import CALL, CALLED, THINK, THOUGHT, Shape
@@ -20,6 +20,34 @@ _HEAD = re.compile(r'\s*\{"name": "([^"\\]+)", "arguments":\s*(?=\S)')
 _LONGEST_HEAD = 256
 TokenScores = tuple[Mapping[str, float], ...]
 Region = Literal["start", "opened", "thoughts", "gap", "answer", "head", "arguments"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A piece whose scores have not come: its characters and tokens, and the parts of texts that left with it."""
+
+    size: int
+    tokens: int
+    parts: tuple[Piece, ...]
+
+    @property
+    def is_bare(self) -> bool:
+        """Return whether it had neither text nor tokens, so that no scores come for it."""
+        return not self.size and not self.tokens
+
+    def scored(self, joined: deque[tuple[int, int]]) -> list[tuple[int | None, int]]:
+        """Take from `joined`, the characters and scores of texts, what belongs to this piece. Return it one by one
+        where the piece left as one text; else all scores as one, which every part has (None = its own size)."""
+        if self.is_bare:
+            return [(None, 0)]
+        taken = [joined.popleft()]
+        size, count = taken[0]
+        while joined and (size < self.size or (count < self.tokens and not joined[0][0])):
+            taken.append(joined.popleft())
+            size, count = size + taken[-1][0], count + taken[-1][1]
+        if len(taken) > 1 and len(self.parts) == 1 and len(self.parts[0].text) == size:
+            return list(taken)
+        return [(None, count)]
 
 
 class Regions:
@@ -38,8 +66,8 @@ class Regions:
         self._fresh: TokenScores = ()
         """Probe scores of tokens of which no text was released."""
         self._newest: TokenScores = ()
-        self._sent: deque[list[Piece]] | None = deque() if scores_behind else None
-        """For each piece whose scores have not come: the parts of the texts that were released with it."""
+        self._sent: deque[_Sent] | None = deque() if scores_behind else None
+        """The pieces whose scores have not come."""
         self.thought_tokens = 0
         """Tokens that ended inside the reasoning."""
 
@@ -50,7 +78,8 @@ class Regions:
             self._sent = None  # a generator that brings scores with their text
         if self._sent is not None:
             found = self._feed(replace(piece, probed=(), joined=(), behind=False) if piece.behind else piece)
-            self._sent.append([part for part in found if part.text])
+            parts = tuple([part for part in found if part.text])
+            self._sent.append(_Sent(len(piece.text), len(piece.token_ids), parts))
             return [*self._settle(piece, self._sent), *found] if piece.behind else found
         if not piece.joined:
             return self._feed(piece)
@@ -83,20 +112,22 @@ class Regions:
         self._fresh = () if is_released else found
         return found
 
-    def _settle(self, piece: Piece, sent: deque[list[Piece]]) -> Iterator[Piece]:
+    def _settle(self, piece: Piece, sent: deque[_Sent]) -> Iterator[Piece]:
         """Yield, for each text, the scores that `piece` brings of its parts that were released before."""
         settled: dict[tuple[Channel, int], list[tuple[int, TokenScores]]] = {}
-        at = 0
-        for _, count in piece.joined[: len(sent)]:
-            parts = sent.popleft()
-            scores = self._seen(piece.probed[at : at + count], is_released=bool(parts))
-            at += count
-            for part in parts:
-                settled.setdefault((part.channel, part.call), []).append((len(part.text), scores))
+        joined, at = deque([part for part in piece.joined if part != (0, 0)]), 0
+        while sent and (joined or sent[0].is_bare):
+            before = sent.popleft()
+            for size, count in before.scored(joined):
+                scores = self._seen(piece.probed[at : at + count], is_released=bool(before.parts))
+                at += count
+                for part in before.parts:
+                    released = len(part.text) if size is None else size
+                    settled.setdefault((part.channel, part.call), []).append((released, scores))
         for (channel, call), theirs in settled.items():
             probed = tuple([one for _, scores in theirs for one in scores])
-            joined = tuple([(size, len(scores)) for size, scores in theirs])
-            yield Piece(piece.index, channel=channel, call=call, probed=probed, joined=joined, behind=True)
+            parts = tuple([(size, len(scores)) for size, scores in theirs])
+            yield Piece(piece.index, channel=channel, call=call, probed=probed, joined=parts, behind=True)
 
     def _note(self, piece: Piece, entries: deque[tuple[int, TokenLogprob]]) -> None:
         """Place each entry: with its piece, where the tokens spell it, else behind the token before."""

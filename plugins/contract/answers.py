@@ -54,7 +54,8 @@ class Piece:
     """The probes' scores of all tokens of the text, log-odds by label, if the job asked for them. Empty = not
     probed."""
     joined: tuple[tuple[int, int], ...] = ()
-    """Of a probed piece that was joined of several: characters and scores of each, in order. Empty = it is one."""
+    """Of a probed piece that was joined of several, or has several tokens of text: characters and scores of each, in
+    order. Empty = it is one."""
     behind: bool = False
     """Whether `probed` and `joined` are of the next text of its channel that has no scores yet, which earlier pieces
     may have brought. A job asks for that with `scores_behind`."""

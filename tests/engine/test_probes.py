@@ -228,16 +228,57 @@ async def test_who_does_not_wait_gets_text_at_once_and_the_same_scores_later(
     for bare, one, other in zip(without, apart, behind, strict=True):
         assert (other.text, other.tokens, other.reasons) == (bare.text, bare.tokens, bare.reasons)
         assert other.logprobs == bare.logprobs
-        assert [piece.text for piece in other.pieces[:-2]] == [
-            piece.text for piece in bare.pieces[: len(other.pieces) - 2]
-        ]
+        if way == "plain":  # how many tokens a step appends is not a matter of the answer alone
+            first = len(other.pieces) - 2
+            assert [piece.text for piece in other.pieces[:first]] == [piece.text for piece in bare.pieces[:first]]
         parts = [part for piece in other.pieces for part in piece.joined]
         assert parts == [(len(text), len(scores)) for text, scores in by_piece(one) if text or scores]
         found = [scores["harm"] for piece in other.pieces for scores in piece.probed]
         assert found == pytest.approx([score for _, scores in by_piece(one) for score in scores], abs=1e-3)
         bringing = [at for at, piece in enumerate(other.pieces) if piece.probed]
-        assert len(bringing) <= len(other.pieces) // BEHIND + 1
+        assert len(bringing) <= len(parts) // BEHIND + 1
         assert all(other.pieces[at].behind for at in bringing)
+
+
+READERS: dict[str, dict[str, Any]] = {
+    "at once": {},
+    "by sentence": {"by_sentence": True},
+    "behind": {"scores_behind": True},
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("sampling", [{}, {"stop": ("e",)}, {"stop": ("q\x00q",)}, {"logprobs": 2}], ids=str)
+async def test_each_score_belongs_to_the_text_of_its_token_however_many_a_step_appends(
+    sampling: dict[str, Any], reader: str, tiny: MakeModel
+) -> None:
+    """Accepted drafts come several at once, and which are accepted together depends on who else is served."""
+    model = tiny("llama")
+    fields = {"max_tokens": 90, **sampling}
+    jobs = [replace(a_job(model, prompt, **fields), probed=True, **READERS[reader]) for prompt in prompts([3, 11, 26])]
+    async with serving(with_probes(model), **WAYS["plain"]) as engine:
+        singly = await run(engine, *jobs)
+    async with serving(with_probes(model), **WAYS["drafts"]) as engine:
+        found = await run(engine, *jobs)
+        assert engine.stats()["tokens_accepted_total"] > 0
+    for one, other in zip(singly, found, strict=True):
+        ours, theirs = scored_texts(one), scored_texts(other)
+        assert [text for text, _ in theirs] == [text for text, _ in ours]
+        for (_, mine), (_, its) in zip(ours, theirs, strict=True):
+            assert its == pytest.approx(mine, abs=1e-3)
+
+
+def scored_texts(result: Result) -> list[tuple[str, tuple[float, ...]]]:
+    """Each text with its scores, wherever these came; texts of nothing left out."""
+    if not any(piece.behind for piece in result.pieces):
+        return [part for part in by_piece(result) if part != ("", ())]
+    [text], found = result.text, []
+    scores = [one["harm"] for piece in result.pieces for one in piece.probed]
+    for size, count in [part for piece in result.pieces for part in piece.joined]:
+        found.append((text[:size], tuple(scores[:count])))
+        text, scores = text[size:], scores[count:]
+    assert (text, scores) == ("", [])
+    return found
 
 
 async def test_scores_behind_of_a_cancelled_answer_come_with_its_end(tiny: MakeModel) -> None:

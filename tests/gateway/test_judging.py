@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import json
 import random
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -521,6 +522,7 @@ def test_no_score_of_a_check_reaches_the_caller_who_asks_what_each_stage_did(scr
     [judged] = [one.detail["scores"] for one in outcome.decisions if one.slot == "moderate"]
     assert '"stage":"harm"' in said
     assert "score" not in said
+    said = re.sub(r'"(at_ms|ms)":[\d.]+', "", said)  # a time may read like a small score
     for score in [screened["score"], *judged.values()]:
         assert f"{score:.3f}"[:-1] not in said
 

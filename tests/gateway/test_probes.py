@@ -399,6 +399,35 @@ def test_regions_give_each_text_the_scores_of_its_tokens_however_these_come(seed
             assert theirs == mine
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_scores_behind_pieces_of_several_tokens_reach_the_text_of_each(seed: int) -> None:
+    """A step appends several tokens where drafts are accepted; their scores follow token by token."""
+    chance = random.Random(seed)
+    text = "It is said that it is so.\n" * 5
+    single = list(spoken([(text, None)], 3))
+    single = [replace(one, probed=({"harm": chance.uniform(-6, 6)},) if one.text else ()) for one in single]
+    pieces = list(behind(chance, list(joined_by(chance, single))))
+    marked = [Piece(0, "<think>Why", (1,), probed=({"harm": 1.0},)), Piece(0, "?</think>Fine", (1, 1, 1))]
+    regions = [Regions(Shape(None, thoughts="asked", calls=False), scores_behind=behind) for behind in (False, True)]
+    found = [
+        [part for piece in way for part in one.feed(piece)] for way, one in zip((single, pieces), regions, strict=True)
+    ]
+    assert scored(found[1]) == scored(found[0])
+    thinking = Regions(Shape(None, thoughts="asked", calls=False), scores_behind=True)
+    brought = Piece(
+        0,
+        " then",
+        (1,),
+        behind=True,
+        probed=({"harm": 1.0}, *[{"harm": 2.0}] * 3),
+        joined=((10, 1), (1, 1), (8, 1), (4, 1)),
+    )
+    bare = [replace(one, probed=()) for one in marked]
+    parts = [part for piece in (*bare, brought) for part in thinking.feed(piece)]
+    theirs = {part.channel: [one["harm"] for one in part.probed] for part in parts if part.behind}
+    assert theirs == {"reasoning": [1.0, 2.0, 2.0, 2.0], "content": [2.0, 2.0, 2.0]}
+
+
 def joined_by(chance: random.Random, pieces: Sequence[Piece]) -> Iterator[Piece]:
     """Join pieces as an engine does for who reads by sentence."""
     at = 0
@@ -413,7 +442,7 @@ def behind(chance: random.Random, pieces: Sequence[Piece]) -> Iterator[Piece]:
     """Give each piece without its scores, and those of some with a later one, as an engine does where nobody waits."""
     due: list[Piece] = []
     for piece in pieces:
-        bare = replace(piece, probed=())
+        bare = replace(piece, probed=(), joined=())
         if piece.finish_reason or len(due) > chance.randint(2, 40):
             due += [piece] if piece.finish_reason else []
             parts = tuple(part for one in due for part in one.parts)
