@@ -37,7 +37,7 @@ class ChoiceText:
         self._text: list[str] = []
         self._ids: list[int] = []
         self._logprobs: list[TokenLogprob] = []
-        self._parts = TokenParts() if by_token else None
+        self._parts = PieceParts() if by_token else None
 
     def feed(self, token_id: int, logprob: TokenLogprob | None, *, may_stop: bool = True) -> bool:
         """Add a token; return True if a stop string is now complete. Text from the stop string on is dropped."""
@@ -118,7 +118,7 @@ class ChoiceText:
         return Piece(self.index, *said, reason, closed=closed, stopped_by=self._watch.found, joined=joined)
 
 
-class TokenParts:
+class PieceParts:
     """Characters and tokens of the parts of a piece: one for each token that made text final."""
 
     __slots__ = ("_parts", "_size", "waiting")
