@@ -1,7 +1,8 @@
 """Marks of an attack that hardly occur in honest text: forged roles, invisible writing, orders to a reading machine.
 
 A rule speaks alone, so each must be nearly never wrong; what needs judgement is left to the classifier. A phrase that
-stands in quotation marks is being talked about, and no rule for wording fires on it.
+stands in quotation marks is being talked about, and no rule for wording fires on it. What a user sends may be a record
+or a template of a chat, with marks of roles from its first character on: of such a text the heads judge the words.
 
 Not covered: everything that is not written exactly so. Rules for wording know English only.
 """
@@ -20,17 +21,21 @@ _MACHINE = r"(?:ai|llm|language model|chatbot|ai (?:assistant|model|agent)|gpt|a
 @dataclass(frozen=True, slots=True)
 class AttackRule:
     """`certainty` is the score that a hit gives. `needs`: a hit holds one of these words (looking for them first is
-    fast). `where`: `any` text, or only `document`s."""
+    fast). `where`: `any` text, or only `document`s. `spares`: a user's text that begins so."""
 
     label: str
     certainty: float
     needs: tuple[str, ...]
     pattern: re.Pattern[str]
     where: str = "any"
+    spares: re.Pattern[str] | None = None
 
 
-def _rule(label: str, certainty: float, needs: str, pattern: str, where: str = "any") -> AttackRule:
-    return AttackRule(label, certainty, tuple(needs.split()), re.compile(pattern), where)
+def _rule(
+    label: str, certainty: float, needs: str, pattern: str, where: str = "any", spares: str | None = None
+) -> AttackRule:
+    spared = None if spares is None else re.compile(spares)
+    return AttackRule(label, certainty, tuple(needs.split()), re.compile(pattern), where, spared)
 
 
 RULES = (
@@ -39,6 +44,8 @@ RULES = (
         0.97,
         "<| [inst] [/inst] <<",
         r"<\|(?:im_start|im_end|system|start_header_id|eot_id)\|>|\[/?inst\]|<</?sys>>",
+        spares=r"\s*(?:(?:<\w{1,9}>|\[\w{0,9}\])\s*){0,3}"
+        r"(?:<\|(?:im_start|system|user|assistant|start_header_id|begin_of_text)\|>|\[inst\]|<<sys>>)",
     ),
     _rule(
         "takes back instructions",
@@ -84,7 +91,7 @@ def hits(text: str, *, document: bool) -> list[tuple[str, float]]:
     return [
         (rule.label, rule.certainty)
         for rule in RULES
-        if (document or rule.where == "any")
+        if (document or (rule.where == "any" and not (rule.spares and rule.spares.match(text))))
         and any(word in text for word in rule.needs)
         and any(not _quoted(text, m) for m in rule.pattern.finditer(text))
     ]
