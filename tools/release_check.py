@@ -29,7 +29,7 @@ GENERIC = ("cache", "engine", "gateway", "grammar", "plugins", "safety")
 NEEDED = (
     "sluicegate/py.typed",
     "sluicegate/engine/bundled/model.safetensors",
-    "sluicegate/gateway/api/docs.html",
+    "sluicegate/gateway/api/docs/index.html",
     "sluicegate/gateway/console/static/index.html",
     "sluicegate/safety/detection/weights.npz",
 )

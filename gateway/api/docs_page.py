@@ -5,20 +5,27 @@ key where there are keys."""
 from __future__ import annotations
 
 import asyncio
-import secrets
 from pathlib import Path
 
 from fastapi import FastAPI, Request
-from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.responses import JSONResponse, Response
 
 from sluicegate.gateway.http.api_key import api_key_of
 from sluicegate.gateway.runtime import Runtime
+from sluicegate.plugins import NotFound
 
-_PAGE = Path(__file__).with_name("docs.html")
+STATIC = Path(__file__).with_name("docs")
+_KINDS = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript"}
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+_HEADERS = {"content-security-policy": _POLICY, "x-content-type-options": "nosniff", "cache-control": "no-cache"}
 
 
 def add_docs_page(app: FastAPI, runtime: Runtime) -> None:
-    page = _PAGE.read_text("utf-8")
+    """Add the page, which is read once, at the start, and the document, which is made when it is first asked for."""
+    files = {path.name: path.read_bytes() for path in STATIC.iterdir() if path.suffix in _KINDS}
     made = asyncio.Lock()
     kept: list[bytes] = []
 
@@ -33,11 +40,17 @@ def add_docs_page(app: FastAPI, runtime: Runtime) -> None:
 
     @app.head("/docs", include_in_schema=False)
     @app.get("/docs", include_in_schema=False)
-    async def docs() -> HTMLResponse:
-        nonce = secrets.token_urlsafe(16)
-        policy = (
-            f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'unsafe-inline'; connect-src 'self'; "
-            "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
-        )
-        headers = {"content-security-policy": policy, "x-content-type-options": "nosniff"}
-        return HTMLResponse(page.replace("NONCE", nonce), headers=headers)
+    async def docs() -> Response:
+        return _file(files, "index.html")
+
+    @app.head("/docs/{name}", include_in_schema=False)
+    @app.get("/docs/{name}", include_in_schema=False)
+    async def asset(name: str) -> Response:
+        return _file(files, name)
+
+
+def _file(files: dict[str, bytes], name: str) -> Response:
+    """Return a file of the page. Raises `NotFound`."""
+    if name not in files:
+        raise NotFound(f"the page of the interface has no file {name!r}")
+    return Response(files[name], headers={**_HEADERS, "content-type": _KINDS[Path(name).suffix]})

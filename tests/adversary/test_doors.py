@@ -349,6 +349,7 @@ OPEN = {
     "/ping": "a state",
     "/metrics": "documented: for Prometheus alone",
     "/docs": "a page that holds nothing",
+    "/docs/x": "its parts",
     "/console": "a page that holds nothing",
     "/console/x": "its parts",
 }
