@@ -28,6 +28,11 @@ _SCOPING = frozenset({"$dynamicAnchor", "$recursiveAnchor"})
 _NAMING = _SCOPING | {"$schema", "$id", "id", "$anchor"}
 _HOPS = 4
 """Most references followed one after the other to a schema."""
+_DEEPEST = 2_000
+"""Levels of objects and arrays; schemas that are compiled have a fifth of them. Texts are parsed up to 1,000 deep, but
+schemas also come as values of Python, which may be of any depth, or contain themselves."""
+_SHOWN_STEPS = 20
+"""Of a pointer to what nests too deep."""
 
 
 def draft_of(schema: Json, default: int = 2020) -> int:
@@ -157,12 +162,18 @@ class SchemaDocument:
         return base if name is None else urldefrag(_joined(base, name))[0]
 
     def _index(self, schema: Json, base: str, pointer: str, draft: int) -> None:
-        """Find every `$id` and anchor. Iterative, so that depth is no limit here. Unknown keywords come last, so that
-        they name only what nothing else names."""
-        pending = [(schema, base, pointer, draft, True)]
-        unknown: list[tuple[Json, str, str, int, bool]] = []
+        """Find every `$id` and anchor. Unknown keywords come last, so that they name only what nothing else names.
+        Raises `GrammarLimit` for what nests deeper than any JSON text that is read: pointers to all of it would be
+        longer, by far, than the schema."""
+        pending = [(schema, base, pointer, draft, True, 0)]
+        unknown: list[tuple[Json, str, str, int, bool, int]] = []
         while pending or unknown:
-            value, base, pointer, draft, is_schema = (pending or unknown).pop()
+            value, base, pointer, draft, is_schema, depth = (pending or unknown).pop()
+            if depth > _DEEPEST:
+                raise GrammarLimit(
+                    f"objects and arrays nest deeper than {_DEEPEST} levels; make it flatter",
+                    pointer="/".join(pointer.split("/")[: _SHOWN_STEPS + 1]),
+                )
             self._left -= 1
             if self._left < 0:
                 raise GrammarLimit(
@@ -191,11 +202,11 @@ class SchemaDocument:
                         inner = not is_schema or key not in _MAPPINGS
                         escaped = str(key).replace("~", "~0").replace("/", "~1")
                         later = unknown if is_schema and key not in _HOLDING else pending
-                        later.append((below, base, f"{pointer}/{escaped}", draft, inner))
+                        later.append((below, base, f"{pointer}/{escaped}", draft, inner, depth + 1))
             elif isinstance(value, list):
                 for i, below in enumerate(value):
                     if isinstance(below, dict | list):
-                        pending.append((below, base, f"{pointer}/{i}", draft, True))
+                        pending.append((below, base, f"{pointer}/{i}", draft, True, depth + 1))
 
     def _index_anchors(self, value: dict[str, Json], base: str, pointer: str) -> None:
         for key in ("$anchor", "$dynamicAnchor"):

@@ -36,8 +36,8 @@ def chain(statement: Callable[[int], str], end: Callable[[int], str], backward: 
     return "\n".join(reversed(rows) if backward else rows)
 
 
-def wrapped(wrap: Callable[[Any], Any], core: Any) -> Any:
-    for _ in range(DEEP):
+def wrapped(wrap: Callable[[Any], Any], core: Any, depth: int = DEEP) -> Any:
+    for _ in range(depth):
         core = wrap(core)
     return core
 
@@ -165,6 +165,33 @@ def test_a_deep_schema_is_refused(wrap: Callable[[Any], Any]) -> None:
     schema = {"$ref": "#/$defs/a0", "$defs": {**named, "a3000": {"type": "integer"}}}
     with pytest.raises(GrammarLimit, match="deep"):
         compile_json_schema(schema, byte_vocabulary())
+
+
+def itself() -> dict[str, Any]:
+    schema: dict[str, Any] = {"$anchor": "a"}
+    schema["items"] = schema
+    return schema
+
+
+VALUES: dict[str, Callable[[], Any]] = {
+    "named": lambda: wrapped(lambda inner: {"$anchor": "b", "items": inner, "not": {"x": {}}}, {}, 3_000),
+    "tables": lambda: wrapped(lambda inner: {"properties": {"a": inner}}, {"$anchor": "a"}),
+    "unknown": lambda: {"$defs": {"a": {"$anchor": "a"}}, "x": wrapped(lambda inner: [inner, [], []], 1)},
+    "itself": itself,
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_schemas_of_python_are_refused_by_their_depth_before_their_parts_are_listed(name: str) -> None:
+    """100,000 levels took all memory: each had a pointer, as long as it lies deep."""
+    with pytest.raises(GrammarLimit, match="nest deeper than 2000 levels; make it flatter") as refused:
+        compile_json_schema(VALUES[name](), byte_vocabulary())
+    assert 0 < len(refused.value.pointer or "") < 500
+
+
+def test_a_document_beside_the_schema_may_nest_no_deeper() -> None:
+    with pytest.raises(GrammarLimit, match="nest deeper than 2000 levels"):
+        compile_json_schema({"$ref": "http://x/y"}, byte_vocabulary(), documents={"http://x/y": VALUES["named"]()})
 
 
 @pytest.mark.parametrize("grammar", ['root ::= "[" root? "]"', 'start: "[" start* "]"'], ids=["GBNF", "Lark"])
