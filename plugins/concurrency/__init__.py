@@ -1,1 +1,1 @@
-"""Queues and tasks of threads and event loops."""
+"""Queues and tasks of threads and event loops, and how long to wait."""

@@ -93,6 +93,49 @@ def test_a_collector_that_is_busy_for_a_moment_is_tried_again() -> None:
         assert len(collector.bodies) == 2  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(
+    ("code", "told", "waited_s"),
+    [(503, "7", 7.0), (429, "0", 0.5), (429, "3600", 30.0), (503, "soon", 1.0), (503, None, 1.0)],
+)
+def test_a_collector_says_when_it_is_to_be_asked_again(
+    code: int, told: str | None, waited_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`Retry-After`, up to half a minute; three tries within three seconds cost its batch what a busy one had asked
+    for."""
+
+    def answer(handler: BaseHTTPRequestHandler, n: int) -> None:
+        handler.send_response(code if n == 1 else 200)
+        if told is not None:
+            handler.send_header("retry-after", told)
+        handler.send_header("content-length", "0")
+        handler.end_headers()
+
+    with a_collector(answer) as collector:
+        sender = Sender(ExportTarget(f"http://127.0.0.1:{collector.server_port}/v1/traces"))
+        waits: list[float] = []
+        monkeypatch.setattr(sender._hurried, "wait", waits.append)
+        sender.send(b"x")
+        sender.close()
+    assert waits == [waited_s]
+
+
+def test_a_shutdown_does_not_wait_until_a_collector_is_to_be_asked_again() -> None:
+    def answer(handler: BaseHTTPRequestHandler, n: int) -> None:
+        handler.send_response(503)
+        handler.send_header("retry-after", "3600")
+        handler.send_header("content-length", "0")
+        handler.end_headers()
+
+    with a_collector(answer) as collector:
+        exporter = sending_to(collector.server_port)
+        exporter.take(a_finished())
+        until(lambda: len(collector.bodies) == 1)  # type: ignore[attr-defined]
+        exporter.close(limit_s=0.3)
+        assert exporter._thread is not None
+        until(lambda: not exporter._thread.is_alive(), 10)  # type: ignore[union-attr]
+        assert exporter.counts.dropped == 1
+
+
 def test_a_collector_that_refuses_is_not_asked_again() -> None:
     with a_collector(status(400)) as collector:
         exporter = sending_to(collector.server_port)

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from sluicegate.gateway.telemetry.tracing import number_of
 from sluicegate.plugins import ConfigurationError
 from sluicegate.plugins.addresses import check_address
+from sluicegate.plugins.concurrency.retry_after import retry_after
 
 if TYPE_CHECKING:  # a fifth of a second to import: only those who ask others need it
     import httpx
@@ -23,6 +24,8 @@ if TYPE_CHECKING:  # a fifth of a second to import: only those who ask others ne
 RETRIED = frozenset((429, 502, 503, 504))
 TRIES = 3
 BACKOFF_S = 0.5
+PATIENCE_S = 30.0
+"""Longest wait that a collector may ask for: what comes meanwhile fills the queue."""
 
 
 class ExportRefused(Exception):
@@ -93,13 +96,15 @@ class Sender:
     def send(self, body: bytes) -> None:
         """Send a batch. Raises `ExportRefused` when it was refused, or could not be delivered in a few tries."""
         packed = gzip.compress(body, 1) if self.target.gzipped else body
-        reason = ""
+        reason, asked_s = "", None
         for attempt in range(TRIES):
             if attempt:
-                self._hurried.wait(BACKOFF_S * 2**attempt)
+                self._hurried.wait(
+                    BACKOFF_S * 2**attempt if asked_s is None else min(max(asked_s, BACKOFF_S), PATIENCE_S)
+                )
             if self._deadline <= time.monotonic():
                 raise ExportRefused(f"no time is left; {reason or self.target.url}")
-            reason = self._try(packed)
+            reason, asked_s = self._try(packed)
             if not reason:
                 return
         raise ExportRefused(f"{reason} after {TRIES} tries")
@@ -118,29 +123,30 @@ class Sender:
             self._runner.run(self._client.aclose())
         self._runner.close()
 
-    def _try(self, body: bytes) -> str:
-        """Try to send once. Return "" when the body was accepted, else the reason, where a retry may help. The
-        response's body is not read."""
+    def _try(self, body: bytes) -> tuple[str, float | None]:
+        """Try to send once. Return "" when the body was accepted, else the reason, where a retry may help, and the
+        seconds until then, where the collector tells them. The response's body is not read."""
         import httpx
 
         try:
             self._loop = self._runner.get_loop()
-            status = self._runner.run(self._post(body))
+            status, asked_s = self._runner.run(self._post(body))
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-            return f"{self.target.url}: {type(error).__name__}"
+            return f"{self.target.url}: {type(error).__name__}", None
         if status < 300:
-            return ""
+            return "", None
         if status in RETRIED:
-            return f"{self.target.url} answered {status}"
+            return f"{self.target.url} answered {status}", asked_s
         raise ExportRefused(f"{self.target.url} answered {status}")
 
-    async def _post(self, body: bytes) -> int:
-        """Post `body` and return the status. Raises `TimeoutError`."""
+    async def _post(self, body: bytes) -> tuple[int, float | None]:
+        """Post `body`; return the status, and the seconds of `Retry-After`. Raises `TimeoutError`."""
         ends = min(time.monotonic() + self.target.timeout_s, self._deadline)
         async with asyncio.timeout(ends - time.monotonic()) as self._limit:
             asked = self._connected().stream("POST", self.target.url, content=body, headers=self._heads())
             async with asked as answer:
-                return answer.status_code
+                heads = answer.headers
+                return answer.status_code, retry_after(heads.get("retry-after", ""), heads.get("date", ""))
 
     def _shorten(self) -> None:
         limit, left_s = self._limit, self._deadline - time.monotonic()

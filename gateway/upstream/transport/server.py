@@ -20,10 +20,11 @@ from sluicegate.gateway.upstream.http1.pool import Pool
 from sluicegate.gateway.upstream.http1.response import Response
 from sluicegate.gateway.upstream.settings import UpstreamModelSettings
 from sluicegate.gateway.upstream.transport.load_report import LoadReport
-from sluicegate.gateway.upstream.transport.refusals import as_error, refusal, retry_after, shown
+from sluicegate.gateway.upstream.transport.refusals import as_error, refusal, shown
 from sluicegate.gateway.upstream.transport.reply import LiveReply
 from sluicegate.plugins import NotFound, Overloaded, ServerHealth, SluicegateError, UpstreamFailed
 from sluicegate.plugins.circuit_breaker import CircuitBreaker
+from sluicegate.plugins.concurrency.retry_after import retry_after
 
 log = logging.getLogger("sluicegate.upstream")
 BACKOFF_S = 0.1

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from sluicegate.gateway.testing import AppReply, TestApp
-from sluicegate.gateway.upstream.transport import refusals
+from sluicegate.plugins.concurrency import retry_after as retrying
+from sluicegate.plugins.concurrency.retry_after import retry_after
 from tests.gateway.upstream.servers import (
     END,
     Act,
@@ -295,8 +296,8 @@ def test_when_to_come_back_may_be_a_date_by_the_clock_of_the_server(
         def now(cls, tz: tzinfo | None = None) -> Earlier:
             return cls(2026, 11, 1, tzinfo=UTC)
 
-    monkeypatch.setattr(refusals, "datetime", Earlier)
-    assert refusals.retry_after(header, sent) == seconds
+    monkeypatch.setattr(retrying, "datetime", Earlier)
+    assert retry_after(header, sent) == seconds
 
 
 def test_a_server_that_names_a_date_is_left_alone_until_then() -> None:
