@@ -7,6 +7,7 @@ leaves together, when the turn is over or has lasted too long.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
@@ -32,6 +33,8 @@ class CoalescedTransport:
         self._headed = False
         """Whether only a head waits."""
         self.is_closing = transport.is_closing
+        self.keeps_open: Callable[[], bool] = bool
+        """Returns whether a call of `close` is to be passed over."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
@@ -67,7 +70,8 @@ class CoalescedTransport:
 
     def close(self) -> None:
         self.flush()
-        self._transport.close()
+        if not self.keeps_open():
+            self._transport.close()
 
     def _over(self) -> None:
         self._turn = False

@@ -62,6 +62,8 @@ REFUSED: Any = _RefusedCycle()
 
 CLOSE = (b"connection", b"close")
 TRANSFER, LENGTH = b"transfer-encoding", b"content-length"
+PASSED_OVER_BYTES = 256 << 20
+"""Most bytes of a body that are read and dropped behind its answer, so that the client comes to read that."""
 AT_ONCE = 8
 """Most requests of one read that are refused within the same turn of the event loop; the others wait."""
 
@@ -99,7 +101,9 @@ class GuardedProtocol(StallLimit, Refusing, HalfClosing, HttpToolsProtocol):  # 
         self._rest: asyncio.TimerHandle | None = None
         self.disconnect = Disconnect()
         self._closes = False
-        """Whether to close after the body of a request that was already refused."""
+        """Whether to close after the body of a request that was already answered."""
+        self._passed_over = 0
+        """Bytes of the body that came behind its answer."""
         self._offers = False
         self.pipelined = False
         """Whether the last request came before the one in front of it was answered."""
@@ -109,7 +113,9 @@ class GuardedProtocol(StallLimit, Refusing, HalfClosing, HttpToolsProtocol):  # 
         """The last bytes received, and the bytes to parse in their place."""
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(CoalescedTransport(transport, self.loop))  # type: ignore[arg-type]
+        coalesced = CoalescedTransport(transport, self.loop)
+        coalesced.keeps_open = self._lets_send_on
+        super().connection_made(coalesced)  # type: ignore[arg-type]
         self.flow = _PipelineLimit(self.transport, self.pipeline)
         self._expect_head()
 
@@ -213,6 +219,10 @@ class GuardedProtocol(StallLimit, Refusing, HalfClosing, HttpToolsProtocol):  # 
 
     def on_body(self, body: bytes) -> None:
         self._has_body = True
+        if self.cycle.response_complete:
+            self._passed_over += len(body)
+            if self._passed_over > PASSED_OVER_BYTES:
+                self.transport.abort()
         super().on_body(body)
 
     def on_headers_complete(self) -> None:
@@ -220,6 +230,7 @@ class GuardedProtocol(StallLimit, Refusing, HalfClosing, HttpToolsProtocol):  # 
             raise self._refusal(f"The head of the request is larger than {self.limits.max_head_bytes} bytes.")
         stop(self._head)
         self._head = None
+        self._passed_over = 0
         self._silent_bytes, self._has_body = 0, True  # in the read that ends the head, the part of the body is unknown
         self._offers = self.parser.should_upgrade() and self._offers_another()
         if self._offers:
@@ -306,6 +317,18 @@ class GuardedProtocol(StallLimit, Refusing, HalfClosing, HttpToolsProtocol):  # 
             self.transport.close()
         elif self.cycle.response_complete and self.cycle.more_body:
             self._rest = self.loop.call_later(self.limits.body_s, self.transport.abort)
+            if self._closes and self.transport.can_write_eof():
+                self.transport.write_eof()
+
+    def _lets_send_on(self) -> bool:
+        """Return whether the connection stays open after an answer that was to end it, until the client has sent its
+        body: many read nothing before, and what lies unread when a connection is closed resets it. Called at each
+        attempt to close; the second one succeeds."""
+        cycle = self.cycle
+        if self._closes or self._rest is not None or cycle is None or cycle is REFUSED:
+            return False
+        self._closes = cycle.response_complete and cycle.more_body and not self.half_closed
+        return self._closes
 
     def end_work(self) -> None:
         """Cancel the running requests with an error: the server stops."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import resource
 import socket
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -147,6 +150,36 @@ def test_drops_of_a_body_that_was_given_up_keep_no_connection_open(
 def test_a_giant_body_is_not_read(gateway: Served) -> None:
     answer = gateway.raw(head(b"content-length: 99999999999") + b"x" * 1000)
     assert answer.startswith(b"HTTP/1.1 413")
+
+
+@pytest.mark.parametrize("nbytes", [30_000, 4_000_000, 100_000_000])
+def test_a_client_that_reads_after_its_whole_body_reads_the_413(nbytes: int) -> None:
+    """urllib sends `Connection: close`, and reads when all is sent: it got a broken pipe."""
+    with served({"max_body_bytes": 10_000}) as gateway:
+        asked = urllib.request.Request(gateway.url + CHAT, b"x" * nbytes, {"content-type": "application/json"})
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(asked, timeout=60)
+        assert refused.value.code == 413
+        assert "larger than the 10000 bytes" in json.loads(refused.value.read())["error"]["message"]
+        assert gateway.still_serves()
+
+
+def send_on(connection: socket.socket, nbytes: int) -> None:
+    for _ in range(nbytes // 65_536):
+        connection.sendall(b"x" * 65_536)
+
+
+def test_no_more_of_a_refused_body_is_passed_over_than_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever goes on sending after that is cut off, whatever it said of its length."""
+    monkeypatch.setattr("sluicegate.gateway.http.connection.protocol.PASSED_OVER_BYTES", 1_000_000)
+    with (
+        served({"max_body_bytes": 10_000, "body_s": 60}) as gateway,
+        socket.create_connection(("127.0.0.1", gateway.port), timeout=30) as connection,
+    ):
+        connection.sendall(head(b"content-length: 99999999999", b"connection: close"))
+        with pytest.raises(ConnectionError):
+            send_on(connection, 2000 * 65_536)
+        assert gateway.still_serves()
 
 
 @pytest.mark.parametrize(
