@@ -13,6 +13,7 @@ import numpy as np
 from sluicegate.grammar.automata import CharDfa, string_table, utf8
 from sluicegate.grammar.blocked.language.fold import BORDER, SPACE, WORD, kind_of, symbols_of
 from sluicegate.grammar.blocked.language.phrases import Phrases
+from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.token_ids import I32
 from sluicegate.grammar.vocabulary import kernels
@@ -21,6 +22,8 @@ from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _AFTER = "\U0010ffff"
 _SHORT = 3
+_NODES_A_CHARGE = 30
+"""Nodes of the vocabulary that are looked at for a pattern, per unit charged."""
 
 
 class SpelledVocabulary:
@@ -144,10 +147,11 @@ class PatternRows:
         trie, lexeme = self.vocabulary.trie, self.lexeme
         row = np.zeros(self.vocabulary.row_words, np.int32)
         with self.vocabulary.scratch as (inside, exits, closes):
-            n_exits, n_closes, n_inside = walk(
+            n_exits, n_closes, n_inside, seen = walk(
                 *trie.nodes, trie.ids, lexeme.table, lexeme.accepting, state, lexeme.final, lexeme.steady,
                 inside, exits, closes,
             )  # fmt: skip
+            charge(seen / _NODES_A_CHARGE + n_exits * lexeme.quoted)
             kernels.set_bits(row, inside[:n_inside])
             kernels.set_bits(row, closes[:n_closes])
             nodes = exits[:n_exits].tolist()

@@ -19,8 +19,10 @@ from sluicegate.grammar.vocabulary.trie import build_trie
 from sluicegate.grammar.vocabulary.trie_node import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
-_OF_WALK, _TOKENS_A_CHARGE = 300, 60
-"""Work charged per walk over the vocabulary, and tokens found one by one per charge: 0.3 to 4 ms."""
+_OF_WALK, _OF_STATE, _NODES_A_CHARGE, _TOKENS_A_CHARGE = 300, 4, 30, 500
+"""Work charged per walk over the vocabulary and per state of which it is first worked out what it is steady under;
+nodes looked at, and tokens found, per unit charged: together 0.3 to 6 ms. Nodes of a large automaton take 27 to 40 ns,
+states 4 us."""
 _SPARSE = 1_500
 """A larger set of tokens is kept as a bitmask."""
 
@@ -57,12 +59,13 @@ def _walk(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int) -> RootClass:
     look()
     part = taken(lexeme, state, vocabulary.slices)
     trie = vocabulary.trie if part is None else part.rest
+    unknown = _unknown(lexeme)
     with vocabulary.scratch as (inside, exits, closes):
-        n_exits, n_closes, n_inside = walk(
+        n_exits, n_closes, n_inside, seen = walk(
             *trie.nodes, trie.ids, lexeme.table, lexeme.accepting, state, lexeme.final, lexeme.steady,
                 inside, exits, closes,
         )  # fmt: skip
-        charge(_OF_WALK + n_inside / _TOKENS_A_CHARGE)
+        charge(_cost(seen, n_inside) + (unknown - _unknown(lexeme)) * _OF_STATE)
         sparse = part is None and n_inside <= _SPARSE
         row = None if sparse else np.zeros(vocabulary.row_words, np.int32) if part is None else part.row.copy()
         if row is not None:  # from the scratch itself: a copy of a hundred thousand tokens costs as much as the walk
@@ -71,6 +74,16 @@ def _walk(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int) -> RootClass:
         found = exits[:n_exits].tobytes()
         closers = closes[:n_closes].copy()
     return RootClass(row, ids, (_ending(vocabulary, part, found, closers),) if found or n_closes else ())
+
+
+def _unknown(lexeme: DfaLexeme) -> int:
+    """Return of how many states it is not known what they are steady under."""
+    return int(lexeme.steady.size - np.count_nonzero(lexeme.steady))
+
+
+def _cost(seen: int, n_inside: int) -> float:
+    """Return what a walk that looked at so many nodes is charged."""
+    return _OF_WALK + seen / _NODES_A_CHARGE + n_inside / _TOKENS_A_CHARGE
 
 
 def _ending(vocabulary: Vocabulary, part: VocabularySlice | None, exits: bytes, closers: I32) -> Ending:
@@ -129,11 +142,11 @@ def _walk_general(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int, wanted:
     trie, flags = vocabulary.trie, np.zeros(256, np.bool_)
     flags[np.frombuffer(wanted, np.uint8)] = True
     with vocabulary.scratch as (inside, exits, _):
-        n_exits, n_inside = kernels.walk_general(
+        n_exits, n_inside, seen = kernels.walk_general(
             trie.byte, trie.depth, trie.skip, trie.first, trie.exact, trie.ids,
             lexeme.table, lexeme.accepting, state, flags, inside, exits,
         )  # fmt: skip
-        charge(_OF_WALK + n_inside / _TOKENS_A_CHARGE)
+        charge(_cost(seen, n_inside))
         ids, found = inside[:n_inside].copy(), exits[:n_exits].tolist()
     if n_inside <= _SPARSE:
         return RootClass(None, ids, ()), found

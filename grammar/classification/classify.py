@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sluicegate.grammar.budget.meter import tick
+from sluicegate.grammar.budget.meter import charge, tick
 from sluicegate.grammar.classification.automata import RootClass, of_automaton
 from sluicegate.grammar.classification.counted import of_counted
 from sluicegate.grammar.classification.joint import of_joint
@@ -24,6 +24,8 @@ from sluicegate.plugins.frozen import frozen_when_checked
 
 MAX_SUBTREES = 4_000
 """Most classified subtrees of small tries kept per lexeme."""
+_LETTERS_A_CHARGE = 4
+"""Letters below nodes of a small trie that are looked at, per unit charged."""
 
 
 def at_root(vocabulary: Vocabulary, lexeme: Lexeme, state: State) -> RootClass:
@@ -85,10 +87,12 @@ def _in_subtree(lexeme: Lexeme, state: State, root: TrieNode) -> SubtreeClass:
     ends: list[tuple[int, TrieNode]] = []
     closers: dict[int, list[I32]] = {}
     pending = [(state, root)]
+    looked = 0
     by_bytes = lexeme.branches is None
     while pending:
         at, node = pending.pop()
         tick()
+        looked += len(node.children)
         for byte in lexeme.next_bytes(at) if by_bytes and len(node.children) > 2 else node.children:
             below = node.children.get(byte)
             after = lexeme.next(at, byte) if below is not None else None
@@ -105,4 +109,5 @@ def _in_subtree(lexeme: Lexeme, state: State, root: TrieNode) -> SubtreeClass:
                     inside.append(below.ids)
                 if below.children:
                     pending.append((after, below))
+    charge(looked / _LETTERS_A_CHARGE)
     return SubtreeClass(join(inside), tuple(ends), tuple((outcome, join(ids)) for outcome, ids in closers.items()))

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sluicegate.grammar.schema.containers import Conjunction, Existential, Object, conjunction, negated
-from sluicegate.grammar.schema.strings import StringSet
+from sluicegate.grammar.schema.containers import Conjunction, Existential, Object, Way, conjunction, negated
 
 Claims = tuple[tuple[int, Conjunction], ...]
 """Ways to give a name: (bit set of the constraints that it then meets, terms of its value)."""
@@ -23,22 +22,21 @@ class TooMany(Exception):
 def claims_of(
     spec: Object,
     terms: Conjunction,
-    named: Callable[[StringSet], bool],
+    ways: Callable[[Existential], list[Way]],
     satisfiable: Callable[[Conjunction], bool],
     never: Callable[[Conjunction], bool],
     most: int,
 ) -> Claims:
-    """Return the ways in which one property can meet the existential constraints of `spec`. `named`: whether its name
-    is in a set. `never`: a fast check whether a conjunction is surely unsatisfiable.
+    """Return the ways in which one property can meet the existential constraints of `spec`. `ways`: those of a
+    constraint that its name can take. `never`: a fast check whether a conjunction is surely unsatisfiable.
 
     Raises `TooMany` beyond `most` ways.
     """
     found: dict[Conjunction, int] = {terms: 0}
     for demand, some in enumerate(spec.existentials):
+        open_ways = ways(some)
         for facts, hits in list(found.items()):
-            for language, wanted in some.ways:
-                if not named(language):
-                    continue
+            for _, wanted in open_ways:
                 if not wanted or (len(wanted) == 1 and never(conjunction((*facts, negated(wanted[0]))))):
                     found[facts] |= hits | 1 << demand  # whatever the value is
                     break

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from itertools import islice
 
 from sluicegate.grammar.reading.reading import Reading
 from sluicegate.plugins.errors import GrammarLimit, GrammarTooCostly
 
-_NAMED = 3
+_NAMED, _ASKED = 3, 200
+"""Names in a message, and readings that are asked for theirs: the error is part of the call that took too much."""
 _ADVICE = (
     "make it less ambiguous: end words where the next begins, and repeat by `+` or from the left instead of by "
     "recursion from the right"
@@ -65,5 +67,5 @@ def too_deep(readings: Iterable[Reading], subject: str) -> GrammarLimit:
 
 
 def _where(readings: Iterable[Reading], subject: str) -> str:
-    read = list(dict.fromkeys(name for reading in readings if (name := reading.label()))) or [subject]
+    read = list(dict.fromkeys(name for reading in islice(readings, _ASKED) if (name := reading.label()))) or [subject]
     return f" while it reads {', '.join(read[:_NAMED])}" + " and others" * (len(read) > _NAMED)

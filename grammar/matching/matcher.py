@@ -32,6 +32,8 @@ _FEW: Final = 8
 """Most readings that are followed without checking the clock."""
 _NAMES_BACK = 100
 """Tokens by which an error looks back for the text being read."""
+_LABELS: Final = 200
+"""Readings that are asked for a name then: the error is part of the call that took too much."""
 
 
 class SharedByMatchers(Protocol):
@@ -143,10 +145,13 @@ class LazyMatcher:
     def _reading(self) -> tuple[Reading, ...]:
         """Return what is read now, or what was read last of what has a name."""
         latest = self._past[-_NAMES_BACK:]
-        states = [self._at, *[past[0] for past in latest[::-1]]]
-        for state in states:
-            if any(reading.label() for reading in state.readings):
+        asked = 0
+        for state in [self._at, *[past[0] for past in latest[::-1]]]:
+            if any(reading.label() for reading in state.readings[:_LABELS]):
                 return state.readings
+            asked += len(state.readings)
+            if asked > _LABELS:
+                break
         return self._at.readings
 
     # --- masks --------------------------------------------------------------------------------------------------

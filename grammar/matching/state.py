@@ -28,6 +28,8 @@ _KEPT: Final = 4_000
 row."""
 
 
+_OF_NEW_STEP: Final = 1.5
+"""Work charged for a step over a byte that is not known."""
 _PARTS = 500
 """Most readings whose part of a mask is cached."""
 _FEW: Final = 4
@@ -193,6 +195,7 @@ class ParserStates:
 
     def _step_new(self, state: ParserState, byte: int, run: Run) -> ParserState | None:
         """Compute `step` where it is not cached, or where guards decide."""
+        charge(_OF_NEW_STEP)
         outer, run.asked = run.asked, False
         if len(state.readings) == 1:
             readings: Sequence[Reading] = state.readings[0].step(byte, run)

@@ -21,8 +21,8 @@ from sluicegate.plugins.errors import GrammarLimit
 
 _KEPT = 30_000
 MOST_ITEMS = 5_000
-_OF_FRAME = 10
-"""Work charged for a step with a frame."""
+_OF_FRAME, _OF_ITEM = 10, 1.4
+"""Work charged for a step with a frame, and for what may come there."""
 
 
 class ParseFrame:
@@ -146,7 +146,7 @@ class ParseFrames:
                 if item not in seen:
                     seen.add(item)
                     pending.append(item)
-        charge(_OF_FRAME + len(seen))
+        charge(_OF_FRAME + len(seen) * _OF_ITEM)
         heads = frozenset(head for head in by_head if not symbols.is_terminal(head))
         opened = ExpandedFrame(by_head, whole, symbols.prediction(heads), symbols)
         if symbols.hole in by_head:

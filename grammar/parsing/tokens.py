@@ -40,7 +40,7 @@ _MOST_APART = 12
 """Most lexeme states of a text that are looked at one by one, so that what was found for each can be used again."""
 _END = -1
 _OF_WALK, _OF_STEP = 20, 3
-_NODES_A_CHARGE, _LEFT_A_CHARGE = 150, 20
+_NODES_A_CHARGE, _LEFT_A_CHARGE = 50, 20
 """Nodes that a walk visits, and places where it may leave the automaton, which are sorted and kept, per charge."""
 
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
+from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.given.texts import GivenTexts
 from sluicegate.grammar.schema import strings
 from sluicegate.grammar.schema.document import Subschema
+from sluicegate.grammar.schema.sets_by_name import SetsByName
 from sluicegate.grammar.schema.strings import Strings, StringSet
 from sluicegate.plugins.frozen import frozen_when_checked
 
@@ -46,6 +48,8 @@ Conjunction = tuple[Fact, ...]
 """All of them hold; () = any value. In the order of the schema, without repetitions."""
 NEVER: Conjunction = (Constant(""),)
 """No value is possible: the `Constant` without a spelling."""
+Way = tuple[StringSet, Conjunction]
+"""A property of a set of names, and the terms that its value satisfies."""
 
 
 def conjunction(terms: Iterable[Fact]) -> Conjunction:
@@ -95,10 +99,20 @@ class Existential(_Hashed):
     satisfies the terms, or a name of `absent` is missing. `origin`: the fact that it is a part of, checked where plans
     cannot count it."""
 
-    ways: tuple[tuple[StringSet, Conjunction], ...]
+    ways: tuple[Way, ...]
     absent: frozenset[str]
     origin: Fact
     __hash__ = _Hashed.__hash__
+
+    @cached_property
+    def _by_name(self) -> SetsByName:
+        return SetsByName(language for language, _ in self.ways)
+
+    def ways_about(self, name: str) -> list[Way]:
+        """Return those of `ways` that `name` can take, in order: of a `not` with thousands of properties one or two."""
+        found = [self.ways[place] for place in self._by_name.about(name)]
+        charge(1 + len(found))
+        return [way for way in found if strings.contains(way[0], name)]
 
 
 @frozen_when_checked
@@ -111,7 +125,7 @@ class Object(_Hashed):
     high: int | None = None
     names: StringSet = strings.EVERY
     existentials: tuple[Existential, ...] = ()
-    every: tuple[tuple[StringSet, Conjunction], ...] = ()
+    every: tuple[Way, ...] = ()
     """Conditions on each property whose name is in the set; from negations."""
     checks: frozenset[Fact] = frozenset()
     """Facts that are checked when the value ends."""
@@ -131,6 +145,18 @@ class Object(_Hashed):
         """Return the places in `parts` of those that say something of names that they do not list."""
         return [at for at, part in enumerate(self.parts) if part.patterns or part.rest is not None]
 
+    @cached_property
+    def _every_by_name(self) -> SetsByName:
+        return SetsByName(language for language, _ in self.every)
+
+    def every_about(self, name: str) -> list[StringSet]:
+        """Return the sets of `every` that hold `name`."""
+        if not self.every:
+            return []
+        found = [self.every[place][0] for place in self._every_by_name.about(name)]
+        charge(len(found))
+        return [language for language in found if strings.contains(language, name)]
+
     def parts_about(self, name: str | None) -> Sequence[Members]:
         """Return those of `parts` that may say something of `name` (None: a name that none of them lists)."""
         if len(self.parts) <= _FEW:
@@ -149,7 +175,7 @@ class Object(_Hashed):
             high,
             strings.intersect(self.names, other.names),
             tuple(dict.fromkeys(self.existentials + other.existentials)),
-            self.every + tuple(e for e in other.every if e not in self.every),
+            tuple(dict.fromkeys(self.every + other.every)),
             self.checks | other.checks,
         )
         return None if met.contradicts() else met
@@ -304,10 +330,9 @@ def _violations(spec: Object, match: Callable[[str], StringSet], origin: Fact, m
 
 def _unmet(some: Existential) -> Object:
     """Return the objects that violate `some`, each of whose ways has one term at most."""
-    names = strings.EVERY
-    for language, terms in some.ways:
-        if not terms:
-            names = strings.intersect(names, strings.complement(language))
+    parts = dict.fromkeys(part for language, terms in some.ways if not terms for part in language)
+    listed = frozenset(word for part in parts if part.words is not None for word in part.words if part.has(word))
+    names = strings.complement((Strings(words=listed), *[part for part in parts if part.words is None]))
     every = tuple((language, (negated(terms[0]),)) for language, terms in some.ways if terms)
     return Object(required=tuple(sorted(some.absent)), names=names, every=every)
 

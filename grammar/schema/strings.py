@@ -225,6 +225,8 @@ def _complement_one(part: Strings) -> StringSet:
 
 def beyond(parts: StringSet, known: frozenset[str]) -> StringSet:
     """Return a simpler set that differs at most in strings of `known`."""
+    if all(part.words is not None and part.words <= known for part in parts):
+        return NOTHING
     return simplified(
         tuple(
             replace(part, minus=part.minus - known)

@@ -19,14 +19,16 @@ def walk_general(  # type: ignore[no-untyped-def]
     can go on.
 
     Exits are the nodes, but for those of depth 1, before which the lexeme accepts and whose byte is `wanted`
-    (bool[256]). Returns how many exits and inside tokens there are.
+    (bool[256]). Returns how many exits and inside tokens there are, and how many nodes were looked at.
     """
     stack = np.empty(1024, np.int32)
     stack[0] = start
     n_exits = 0
     n_inside = 0
+    seen = 0
     i = 0
     while i < byte.size:
+        seen += 1
         d = depth[i]
         state = stack[d - 1]
         if d > 1 and accepting[state] and wanted[byte[i]]:
@@ -41,7 +43,7 @@ def walk_general(  # type: ignore[no-untyped-def]
             inside[n_inside] = ids[k]
             n_inside += 1
         i += 1
-    return n_exits, n_inside
+    return n_exits, n_inside, seen
 
 
 @kernel(

@@ -254,7 +254,7 @@ def walk(letters, nodes, ids, transitions, accepting, start, final, steady, insi
     (-1: there is none; nothing can follow it), and to `exits` the nodes of the trie at which a remainder begins: the
     lexeme could end just before the node's byte and cannot go on with it. Nodes of depth 1 are never exits: there the
     lexeme ends before the token. `letters`, `nodes`: see `describe`; `steady`: see `takes_below`. Returns how many
-    exits, closing tokens and inside tokens there are.
+    exits, closing tokens and inside tokens there are, and how many nodes were looked at.
     """
     states = np.empty(1024, np.int32)
     at = np.empty(1024, np.int32)
@@ -265,6 +265,7 @@ def walk(letters, nodes, ids, transitions, accepting, start, final, steady, insi
     n_exits = 0
     n_closes = 0
     n_inside = 0
+    seen = to[0] - at[0]
     d = 0
     while d >= 0:
         i = at[d]
@@ -298,7 +299,8 @@ def walk(letters, nodes, ids, transitions, accepting, start, final, steady, insi
             states[d] = after
             at[d] = below
             to[d] = end
-    return n_exits, n_closes, n_inside
+            seen += end - below
+    return n_exits, n_closes, n_inside, seen
 
 
 def warm() -> None:

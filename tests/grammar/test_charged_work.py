@@ -15,12 +15,18 @@ from sluicegate.grammar import (
     compile_structural_tags,
     is_compiled,
 )
+from sluicegate.grammar.automata import CharDfa, string_table
+from sluicegate.grammar.automata.tables.table import Table
 from sluicegate.grammar.budget import meter
+from sluicegate.grammar.budget.meter import Allowance
+from sluicegate.grammar.budget.meter import allowed as metered
 from sluicegate.grammar.completion import search
 from sluicegate.grammar.completion.new_values import value_of
 from sluicegate.grammar.completion.outright import Outright
 from sluicegate.grammar.json.arrays.listed import ListedState
+from sluicegate.grammar.json.objects.plan import ObjectPlan
 from sluicegate.grammar.json.objects.progress import ObjectProgress
+from sluicegate.grammar.json.plans import Plans
 from sluicegate.grammar.lexemes.remaining import SharedWords
 from sluicegate.grammar.matching.state import ParserStates
 from sluicegate.grammar.parsing.parser import ParserReading
@@ -280,3 +286,38 @@ def test_terminals_that_a_completion_may_go_on_with_are_charged() -> None:
         assert list(reading.ways(words)) == ways
         assert len(ways) > 60
         assert before - meter.left() >= 60
+
+
+def test_naming_and_spelling_a_large_automaton_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two automata of 3,500 states took 37 ms of a completion, of which a third was charged."""
+    listed = charges_of(monkeypatch, Table, "transitions", lambda _, found: len(found[0]) / 25)
+    texts = CharDfa.from_pattern("^([a-z0-9é]{1,20} ){1,20}$")
+    listed.clear()
+    with metered(Allowance(60, AssertionError("too much"), charges=1e9)):
+        string_table(texts)
+        hash(texts)
+    assert len(listed) == 2
+    assert min(work for _, work in listed) > 10
+    assert not too_little(listed)
+
+
+def test_what_listed_names_read_and_how_they_are_spelled_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """20,000 names took 28 ms of a first mask and 19 of a question what is forced, which was not charged."""
+    read = charges_of(monkeypatch, ObjectPlan, "names_read", lambda given, _: len(given[0].names) / 2)
+    names = [f"p{at}" for at in range(200)]
+    schema = {"type": "object", "properties": dict.fromkeys(names, True), "additionalProperties": False}
+    matcher = compile_json_schema(schema, byte_vocabulary()).matcher()
+    allowed(matcher, byte_vocabulary())
+    assert max(charged - work for charged, work in read) > 0
+
+
+def test_the_error_of_a_wide_object_asks_few_names_for_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names that an `enum` lists have no place in the schema: 20,000 of them were asked in each of 23 states, 50 ms."""
+    asked = charges_of(monkeypatch, Plans, "pointer", lambda *_: 1)
+    names = [f"name {at}" for at in range(2_000)]
+    matcher = compile_json_schema({"type": "object", "propertyNames": {"enum": names}}, byte_vocabulary()).matcher()
+    for byte in b'{"name 1':
+        matcher.accept(byte)
+    asked.clear()
+    matcher._reading()
+    assert 0 < len(asked) < 1_000

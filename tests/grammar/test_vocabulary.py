@@ -14,6 +14,9 @@ from transformers import PreTrainedTokenizerFast
 
 from sluicegate.grammar import InvalidGrammar, Vocabulary, compile_json_schema
 from sluicegate.grammar.automata import CharDfa, string_table
+from sluicegate.grammar.budget.meter import Allowance
+from sluicegate.grammar.budget.meter import allowed as metered
+from sluicegate.grammar.classification.automata import of_automaton
 from sluicegate.grammar.classification.classify import at_root
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.lexemes.scalars import every_string
@@ -96,13 +99,14 @@ def test_the_compiled_walk_equals_its_slow_twin() -> None:
         lexeme = DfaLexeme(json_string_body(CharDfa.from_pattern(pattern)), quoted=True)
         for state in range(min(12, lexeme.table.shape[0])):
             stays, exits, closes = (np.empty(trie.size + 1, np.int32) for _ in range(3))
-            n_exits, n_closes, n_inside = walk(
+            n_exits, n_closes, n_inside, seen = walk(
                 *trie.nodes, trie.ids, lexeme.table, lexeme.accepting, state, lexeme.final, lexeme.steady,
                 stays, exits, closes,
             )  # fmt: skip
             inside, closing, leaving = kernel_walk(
                 vocabulary.words, lexeme.table, lexeme.accepting, state, lexeme.final
             )
+            assert n_exits <= seen <= trie.size
             assert set(stays[:n_inside].tolist()) == inside
             assert set(closes[:n_closes].tolist()) == closing
             below = {
@@ -111,6 +115,19 @@ def test_the_compiled_walk_equals_its_slow_twin() -> None:
                 for token in trie.ids[trie.first[node] : trie.first[trie.skip[node]]].tolist()
             }
             assert below == leaving
+
+
+def test_a_walk_is_charged_for_the_nodes_that_it_looks_at() -> None:
+    """Two automata that take the same tokens, one of which must look at each: it counts one of their letters."""
+    words = [bytes(letters) for size in (1, 2, 3) for letters in product(range(0x61, 0x7B), repeat=size)]
+    vocabulary = Vocabulary.from_bytes([*words, b""], eos_token_ids=[len(words)])
+    charged = []
+    for pattern in ("^[a-z]*$", "^[^e]*(e[^e]*){0,9}$"):
+        lexeme = DfaLexeme(string_table(CharDfa.from_pattern(pattern)))
+        with metered(Allowance(60, AssertionError("too much"), charges=1e6)) as allowance:
+            of_automaton(vocabulary, lexeme, lexeme.start)
+        charged.append(1e6 - allowance.charges)
+    assert charged[1] - charged[0] > len(words) / 35
 
 
 def test_what_a_walk_takes_whole_is_what_each_token_says() -> None:

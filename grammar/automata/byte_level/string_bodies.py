@@ -95,8 +95,8 @@ def string_table(texts: CharDfa, *, escapes: bool = True, budget: Budget = STRIN
     meter.states(size)
     decoder, columns = _decoder(way, tuple(table.starts), tuple(table.classes))
     edges = np.full((size, classes), -1, np.int32)
-    for state, row in enumerate(table.rows):
-        edges[state, list(row)] = list(row.values())
+    tails, labels, heads = table.transitions()
+    edges[tails, labels] = heads
     room = int(min(budget.max_states, size * decoder.shape[0], size + left() / _OF_STATE)) + 1
     rows = np.empty((room, decoder.shape[1]), np.int32)
     count = _fill_in(decoder, edges, rows)

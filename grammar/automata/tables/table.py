@@ -19,13 +19,15 @@ import numpy.typing as npt
 
 from sluicegate.grammar.automata.tables.dense import compact
 from sluicegate.grammar.automata.tables.equivalence import equivalence_classes
-from sluicegate.grammar.budget.meter import WorkMeter
+from sluicegate.grammar.budget.meter import WorkMeter, charge
 from sluicegate.grammar.token_ids import I32
 
 Row = dict[int, int]
 _FEW_CELLS, MOST_CELLS = 64, 1 << 22
 """Cells (states times classes) from which compiled loops are worth a call, and up to which they are used, since they
 read every cell."""
+_ENTRIES_A_CHARGE = 20
+"""Transitions that are listed, per unit charged."""
 _EDGES = 8
 """Transitions that the compiled loop processes in the time of one in Python."""
 
@@ -51,11 +53,17 @@ class Table:
         """Return int32[states + 1, classes]: the next state, -1 = dead. The last row, of the dead state, is all -1."""
         if self.dense is None:
             self.dense = np.full((len(self.rows) + 1, self.width), -1, np.int32)
-            tails = np.repeat(np.arange(len(self.rows)), [len(row) for row in self.rows])
-            labels = np.fromiter(chain.from_iterable(self.rows), np.int32, tails.size)
-            heads = np.fromiter(chain.from_iterable([row.values() for row in self.rows]), np.int32, tails.size)
+            tails, labels, heads = self.transitions()
             self.dense[tails, labels] = heads
         return self.dense
+
+    def transitions(self) -> tuple[npt.NDArray[np.int64], I32, I32]:
+        """Return all transitions as three arrays: states, classes and next states."""
+        tails = np.repeat(np.arange(len(self.rows)), [len(row) for row in self.rows])
+        charge(tails.size / _ENTRIES_A_CHARGE)
+        labels = np.fromiter(chain.from_iterable(self.rows), np.int32, tails.size)
+        heads = np.fromiter(chain.from_iterable([row.values() for row in self.rows]), np.int32, tails.size)
+        return tails, labels, heads
 
     def class_of(self, symbol: int) -> int:
         return self.classes[bisect_right(self.starts, symbol) - 1]
@@ -68,9 +76,9 @@ class Table:
         """Return a digest of a canonical table, 16 bytes."""
         flat = [len(self.starts), len(self.rows), *self.starts, *self.classes, *self.accepting]
         flat.extend(map(len, self.rows))
-        for row in self.rows:
-            flat.extend(chain.from_iterable(row.items()))
-        return blake2b(np.array(flat, dtype="<i4").tobytes(), digest_size=16).digest()
+        _, labels, heads = self.transitions()
+        pairs = np.stack((labels, heads), axis=1).astype("<i4")
+        return blake2b(np.array(flat, dtype="<i4").tobytes() + pairs.tobytes(), digest_size=16).digest()
 
 
 def empty_table() -> Table:

@@ -16,7 +16,7 @@ from sluicegate.grammar.reading.readings import InLexeme
 from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode, PunctuationTrie
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
-_OF_ENTRY = 6
+_OF_ENTRY = 10
 """Work charged for the lookahead of a name or after one: a list of constant objects asks for each of them."""
 
 

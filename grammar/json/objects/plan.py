@@ -24,8 +24,9 @@ _LONG = 64
 """Listed names above which lexemes of subsets share one table of spellings."""
 _OF_NAME, _COMPARED_A_CHARGE = 3, 12
 """Work charged for a name that is combined with others, and pairs of entries compared per unit charged."""
-_SPELLED_A_CHARGE = 12
-"""Listed names that are looked through per unit charged."""
+_OF_READ, _OF_SPELLING, _SPELLED_A_CHARGE = 1.2, 0.7, 12
+"""Work charged for the punctuation that a listed name reads, for its spelling, and listed names that are looked through
+per unit charged."""
 _FEW = 8
 _MOST = 256
 """Maximum sets of met constraints that are tracked separately."""
@@ -97,6 +98,7 @@ class ObjectPlan:
         self._none_given: GivenTexts | None = None
         self._ends: Ends | None = None
         self._until: list[int] | None = None
+        self._skipping: list[int] | None = None
         self._shared_words: SharedWords | None = None
         self._spelled: list[tuple[bytes, int]] | None = None
         self._leafy: bool | None = None
@@ -118,11 +120,18 @@ class ObjectPlan:
     def skipped(self, at: int, until: int | None = None) -> int:
         """Return the bit set of the constraints met by absent names. In order: the names from `at` to `until` (None: to
         the end). In any order: all names but those in `at`."""
-        found = 0
-        for i in range(0 if self.any_order else at, len(self.names) if until is None else until):
-            if not (self.any_order and at >> i & 1):
-                found |= self.skips[i]
-        return found
+        names = self.left(at) if self.any_order else (1 << (len(self.names) if until is None else until)) - (1 << at)
+        return sum(1 << demand for demand, absent in enumerate(self.skipping) if absent & names)
+
+    @property
+    def skipping(self) -> list[int]:
+        """Return for each existential constraint the bit set of the names whose absence meets it; none is
+        required."""
+        if self._skipping is None:
+            latest_first = [0 if needed else skip for skip, needed in zip(self.skips, self.required, strict=True)][::-1]
+            bits = ["".join(["1" if each >> some & 1 else "0" for each in latest_first]) for some in range(self.some)]
+            self._skipping = [int(each or "0", 2) for each in bits]
+        return self._skipping
 
     @property
     def until(self) -> list[int]:
@@ -158,6 +167,7 @@ class ObjectPlan:
     def spelled(self) -> list[tuple[bytes, int]]:
         """Return the usual spellings of the names, sorted, with their indices."""
         if self._spelled is None:
+            charge(len(self.names) * _OF_SPELLING)
             self._spelled = sorted_spellings(self.names)
         return self._spelled
 
@@ -166,6 +176,7 @@ class ObjectPlan:
         it ends."""
         found = self._read.get(punctuation)
         if found is None:
+            charge(len(self.names) * _OF_READ)
             found = self._read[punctuation] = [of_word(plain(name) + b'"', punctuation) for name in self.names]
         return found
 
@@ -251,10 +262,7 @@ class Ends:
     def _is_met(self, at: int, met: int, count: int) -> bool:
         """Return whether the required names alone complete the object: a fast check for the usual case."""
         plan = self.plan
-        for i in range(0 if plan.any_order else at, len(plan.names)):
-            if not (plan.required[i] or (plan.any_order and at >> i & 1)):
-                met |= plan.skips[i]
-        if met + 1 != 1 << plan.some:
+        if (met | plan.skipped(at)) + 1 != 1 << plan.some:
             return False
         missing = (plan.required_set & ~at).bit_count() if plan.any_order else plan.required_from[at]
         return not plan.counts or (count + missing >= plan.low and (plan.high is None or count + missing <= plan.high))

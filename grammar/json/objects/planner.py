@@ -17,7 +17,7 @@ from sluicegate.grammar.lexemes.base import Lexeme
 from sluicegate.grammar.lexemes.joint import joint_lexeme
 from sluicegate.grammar.lexemes.scalars import string_lexemes
 from sluicegate.grammar.schema import strings
-from sluicegate.grammar.schema.containers import Conjunction, Object
+from sluicegate.grammar.schema.containers import Conjunction, Existential, Object, Way
 from sluicegate.grammar.schema.semantics import is_empty
 from sluicegate.grammar.schema.strings import Strings, StringSet
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar
@@ -33,8 +33,9 @@ _DEMANDS = 64
 _CLAIMED = 500
 """Maximum ways to meet constraints that are computed for one schema; beyond, checks replace them."""
 
-_OF_NAME, _PARTS_A_CHARGE = 2, 5
-"""Work charged for a listed name, and schemas that it is looked up in per unit charged."""
+_OF_NAME, _OF_OVERLAP, _PARTS_A_CHARGE = 2, 10, 5
+"""Work charged for a listed name and for an intersection of sets of names, and schemas that a name is looked up in per
+unit charged."""
 
 _Classes = list[tuple[StringSet, tuple[str | StringSet, ...]]]
 """Classes of names, each with the patterns and the sets of `every` that its names match."""
@@ -120,7 +121,7 @@ class ObjectPlanner:
         order, required = self.plans.options.property_order, frozenset(spec.required)
         claims: tuple[Claims, ...] = ()
         if spec.existentials:
-            claims = tuple([self._claims(spec, terms, partial(_has, name)) for name, terms in given.items()])
+            claims = tuple([self._claims(spec, terms, partial(_ways_about, name)) for name, terms in given.items()])
         return ObjectPlan(
             names=tuple(given),
             values=tuple(given.values()),
@@ -148,10 +149,10 @@ class ObjectPlanner:
         plans, required = self.plans, frozenset(spec.required)
         matchers = {text: plans.semantics.pattern(text, "/patternProperties") for text in patterns}
         found: dict[str, Conjunction] = {}
-        charge(len(listed) * (_OF_NAME + len(spec.parts) / _PARTS_A_CHARGE + len(patterns) + len(spec.every)))
+        charge(len(listed) * (_OF_NAME + len(spec.parts) / _PARTS_A_CHARGE + len(patterns)))
         for name in ordered_names(listed, required, plans.options.property_order):
             matched = [text for text in patterns if _matches(matchers[text], name)]
-            terms = member_terms(spec, name, [*matched, *(e for e, _ in spec.every if strings.contains(e, name))])
+            terms = member_terms(spec, name, [*matched, *spec.every_about(name)])
             allowed = name not in spec.absent and strings.contains(spec.names, name)
             allowed = allowed and not (plans.blocklist is not None and plans.blocklist.holds(name))
             if allowed and plans.satisfiable(terms):
@@ -176,7 +177,7 @@ class ObjectPlanner:
                 language = unblocked(plans.blocklist, language)
             words = strings.finite_words(language)
             if words is None:
-                claims = self._claims(spec, terms, partial(_overlap, language, refused))
+                claims = self._claims(spec, terms, partial(_ways_among, language, refused))
                 kinds += [_Kind(terms, part.reduced, claims) for part in language if not part.is_empty()]
                 continue
             for name in sorted(words - refused):
@@ -216,7 +217,7 @@ class ObjectPlanner:
 
     # --- existential constraints ---
 
-    def _claims(self, spec: Object, terms: Conjunction, named: Callable[[StringSet], bool]) -> Claims:
+    def _claims(self, spec: Object, terms: Conjunction, ways: Callable[[Existential], list[Way]]) -> Claims:
         """Return the ways in which a property can meet the existential constraints of `spec`. Raises `TooMany` also if
         that nests too deeply in other objects' constraints."""
         if not spec.existentials:
@@ -227,7 +228,7 @@ class ObjectPlanner:
         self._claiming += 1
         try:
             most = self.plans.options.limits.alternatives
-            return claims_of(spec, terms, named, self._claimable, self._never, most)
+            return claims_of(spec, terms, ways, self._claimable, self._never, most)
         finally:
             self._claiming -= 1
 
@@ -281,12 +282,21 @@ def _split(classes: _Classes, language: StringSet, text: str | StringSet | None)
     return [(names, texts) for names, texts in cuts if not strings.is_empty(names)]
 
 
-def _overlap(names: StringSet, refused: frozenset[str], language: StringSet) -> bool:
-    return not strings.is_empty(strings.intersect(names, strings.beyond(language, refused)))
+def _ways_about(name: str, some: Existential) -> list[Way]:
+    return some.ways_about(name)
 
 
-def _has(name: str, language: StringSet) -> bool:
-    return strings.contains(language, name)
+def _ways_among(names: StringSet, refused: frozenset[str], some: Existential) -> list[Way]:
+    """Return those of the ways to meet `some` that a name of `names` can take that is not `refused`."""
+    charge(len(some.ways))
+    return [way for way in some.ways if _overlap(names, strings.beyond(way[0], refused))]
+
+
+def _overlap(names: StringSet, others: StringSet) -> bool:
+    if others is strings.NOTHING:
+        return False
+    charge(_OF_OVERLAP)
+    return not strings.is_empty(strings.intersect(names, others))
 
 
 def _matches(dfa: Any, name: str) -> bool:

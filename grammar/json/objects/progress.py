@@ -10,8 +10,11 @@ from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.schema.containers import Conjunction
 from sluicegate.grammar.vocabulary.punctuation import bit_numbers
 
-_OF_WAYS = 1.5
-"""Work charged for the ways to give a name."""
+_OF_WAYS, _OF_DEMAND, _NAMES_A_CHARGE = 1.5, 0.1, 10_000
+"""Work charged for the ways to give a name, for an existential constraint there, and names in its bit set per unit
+charged."""
+_NAMED = 50
+"""Listed names among whose values the messages of errors look for one that has a place."""
 After = tuple[int, int, int]
 """`at`, `count` and `met` of an object after one more name."""
 
@@ -48,7 +51,7 @@ class ObjectProgress(Container[ObjectPlan, SourceT]):
         self._offered: int | None = None
 
     def pointer(self) -> str:
-        return next(filter(None, map(self.values.pointer, self.plan.values)), "")
+        return next(filter(None, map(self.values.pointer, self.plan.values[:_NAMED])), "")
 
     def missing(self) -> int:
         """Return how many required names have not come yet."""
@@ -117,8 +120,8 @@ class ObjectProgress(Container[ObjectPlan, SourceT]):
     def ways(self, index: int) -> list[tuple[After, Conjunction]]:
         """Return (progress, terms of the value) for each way to give name `index` (-1 - k: a free name of kind k) after
         which the object can be completed."""
-        charge(_OF_WAYS)
         plan = self.plan
+        charge(_OF_WAYS + plan.some * (_OF_DEMAND + len(plan.names) / _NAMES_A_CHARGE))
         claims = plan.claims[index] if index >= 0 else plan.free_claims[-1 - index]
         found = []
         for hits, terms in claims:

@@ -23,8 +23,8 @@ from sluicegate.grammar.vocabulary.punctuation import PunctuationNode, bit_numbe
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 _COMMA = 0x2C
-_OF_NAMES = 15
-"""Work charged for the names that are left where items before matter."""
+_OF_NAMES, _OF_FINISH = 15, 5
+"""Work charged for the names that are left where items before matter, and for the end of a free name."""
 
 
 class ObjectState(ObjectMembers):
@@ -281,6 +281,7 @@ class FreeName(Continuation):
         return tuple([reading for entry in self.entries(outcome) for reading in entry.after(0)])
 
     def finish(self, outcome: int, run: Run, end_offset: int) -> tuple[Reading, ...]:
+        charge(_OF_FINISH)
         readings, state = super().finish(outcome, run, end_offset), self.state
         if not readings or not (state.plan.leafy or state.frees_by_text):
             return readings
