@@ -66,5 +66,6 @@ class Meters:
 
     def _new(self, kind: str, name: str, limits: Limits) -> AnyMeter:
         if self._shared is not None:
-            return SharedMeter(kind, name, limits, self._shared)
-        return Meter(f"{kind} {name!r}", limits, *self._totals.of(kind, name, time.time()))
+            return SharedMeter(kind, name, limits, self._shared, time.monotonic)
+        spent = self._totals.of(kind, name, time.time())
+        return Meter(f"{kind} {name!r}", limits, *spent, time.monotonic)

@@ -20,7 +20,14 @@ from dataclasses import dataclass, field
 from sluicegate.gateway.accounts.limits.database_leases import LeaseStore
 from sluicegate.gateway.accounts.limits.lease_client import BEAT_S, UNREACHABLE, LeaseClient
 from sluicegate.gateway.accounts.limits.lease_script import ALIVE_S, SLOT_S, LeaseQuestion, LeaseReply
-from sluicegate.gateway.accounts.limits.meter import USUAL_SECONDS, LimitStatus, MeterReservation, UsageEstimate
+from sluicegate.gateway.accounts.limits.meter import (
+    USUAL_SECONDS,
+    LimitStatus,
+    MeterReservation,
+    Steady,
+    UsageEstimate,
+    steady_of,
+)
 from sluicegate.gateway.accounts.limits.windows import period_end
 from sluicegate.gateway.accounts.records import NANOS, day_of
 from sluicegate.gateway.settings import Limits
@@ -58,7 +65,9 @@ class Lease:
 class SharedMeter:
     """A `Meter` over leases: `lacking` says whether a request needs `refill` first; the rest is as for a local one."""
 
-    def __init__(self, kind: str, name: str, limits: Limits, shared: LeaseStore) -> None:
+    def __init__(self, kind: str, name: str, limits: Limits, shared: LeaseStore, steady: Steady = None) -> None:
+        """Make a meter without leases. `steady`: as of a `Meter`."""
+        self._steady = steady
         self.name = f"{kind} {name!r}"
         self.limits = limits
         self.id = f"{kind}:{name}"
@@ -112,11 +121,13 @@ class SharedMeter:
         for what, amount in self._wanted(need):
             if what != "seats":
                 self._leases[what].amount -= amount
-        return MeterReservation(self, need, int(self._leases["tokens"].label or 0), now_s)
+        slot = int(self._leases["tokens"].label or 0)
+        return MeterReservation(self, need, slot, now_s, steady_of(self._steady, now_s))
 
     def settle(self, taken: MeterReservation, tokens: int, nanos: int, now_s: float) -> None:
         self._running -= taken.need.seats
-        self._seconds += 0.1 * (now_s - taken.since_s - self._seconds) * taken.need.seats
+        lasted_s = steady_of(self._steady, now_s) - taken.began_s
+        self._seconds += 0.1 * (lasted_s - self._seconds) * taken.need.seats
         if self.limits.tokens_per_minute is not None:
             self._amend("tokens", str(taken.slot), taken.need.tokens - tokens)
         for what, limit in (("day", self.limits.budget_day), ("month", self.limits.budget_month)):

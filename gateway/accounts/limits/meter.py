@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,6 +14,12 @@ from sluicegate.plugins.frozen import frozen_when_checked
 
 USUAL_SECONDS = 2.0
 """Assumed duration of a request while none has ended."""
+Steady = Callable[[], float] | None
+
+
+def steady_of(steady: Steady, now_s: float) -> float:
+    """Return the time by the clock of durations; `now_s` where there is none."""
+    return now_s if steady is None else steady()
 
 
 @frozen_when_checked
@@ -33,6 +40,8 @@ class MeterReservation:
     need: UsageEstimate
     slot: int
     since_s: float
+    began_s: float
+    """When it was taken, by the meter's clock of durations."""
 
 
 @frozen_when_checked
@@ -54,11 +63,27 @@ class Settler(Protocol):
 class Meter:
     """Used on the event loop only; `take` follows a `check` that raised nothing, with no await between them."""
 
-    __slots__ = ("_day", "_month", "_requests", "_running", "_seconds", "_spends", "_tokens", "limits", "name")
+    __slots__ = (
+        "_day",
+        "_month",
+        "_requests",
+        "_running",
+        "_seconds",
+        "_spends",
+        "_steady",
+        "_tokens",
+        "limits",
+        "name",
+    )
 
-    def __init__(self, name: str, limits: Limits, spent_day: int = 0, spent_month: int = 0) -> None:
+    def __init__(
+        self, name: str, limits: Limits, spent_day: int = 0, spent_month: int = 0, steady: Steady = None
+    ) -> None:
+        """Make a meter of which nothing is used. `steady`: the clock of minutes and durations, such as
+        `time.monotonic`, which no change of the system's time moves; None = the time of each call."""
         self.name = name
         """The name in messages to the caller: `key 'a'`, `team 'b'`."""
+        self._steady = steady
         self._running = 0
         self._seconds = USUAL_SECONDS
         self._requests: SlidingSum | None = None
@@ -86,33 +111,37 @@ class Meter:
                 f"{self.name} runs {self._running} requests, as many as it may at once; wait until one has ended",
                 retry_after_s=max(1.0, self._seconds / max(1, self._running)),
             )
+        steady_s = steady_of(self._steady, now_s)
         if self._requests is not None:
-            self._check_rate(self._requests, 1, "requests", now_s)
+            self._check_rate(self._requests, 1, "requests", steady_s)
         if self._tokens is not None and need.tokens:
-            self._check_rate(self._tokens, need.tokens, "tokens", now_s)
+            self._check_rate(self._tokens, need.tokens, "tokens", steady_s)
         for spend in self._spends:
             self._check_budget(spend, need, now_s)
 
     def take(self, need: UsageEstimate, now_s: float) -> MeterReservation:
         self._running += need.seats
+        steady_s = steady_of(self._steady, now_s)
         if self._requests is not None:
-            self._requests.add(1, now_s)
-        slot = self._tokens.add(need.tokens, now_s) if self._tokens is not None else 0
+            self._requests.add(1, steady_s)
+        slot = self._tokens.add(need.tokens, steady_s) if self._tokens is not None else 0
         for spend in self._spends:
             spend.reserved += need.nanos
-        return MeterReservation(self, need, slot, now_s)
+        return MeterReservation(self, need, slot, now_s, steady_s)
 
     def settle(self, taken: MeterReservation, tokens: int, nanos: int, now_s: float) -> None:
         self._running -= taken.need.seats
-        self._seconds += 0.1 * (now_s - taken.since_s - self._seconds) * taken.need.seats
+        steady_s = steady_of(self._steady, now_s)
+        self._seconds += 0.1 * (steady_s - taken.began_s - self._seconds) * taken.need.seats
         if self._tokens is not None:
-            self._tokens.amend(taken.slot, tokens - taken.need.tokens, now_s)
+            self._tokens.amend(taken.slot, tokens - taken.need.tokens, steady_s)
         for spend in self._spends:
             spend.settle(taken.need.nanos, nanos, now_s)
 
     def standing(self, now_s: float) -> tuple[LimitStatus | None, LimitStatus | None]:
         """Return the standing of (requests, tokens), None where there is no limit."""
-        return _standing(self._requests, now_s), _standing(self._tokens, now_s)
+        steady_s = steady_of(self._steady, now_s)
+        return _standing(self._requests, steady_s), _standing(self._tokens, steady_s)
 
     def _check_rate(self, used: SlidingSum, amount: int, what: str, now_s: float) -> None:
         wait_s = used.wait_s(amount, now_s)
