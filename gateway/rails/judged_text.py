@@ -71,6 +71,11 @@ class ActiveJudge:
         """Return whether the judge may read the next `size` characters of a joined piece at once."""
         return not isinstance(self.session, JudgeSession) or self.session.is_calm(size)
 
+    @property
+    def part(self) -> int:
+        """Return how many characters of a text that rings nowhere the judge is asked about at a time."""
+        return LONG if isinstance(self.session, JudgeSession) and self.session.judges_at_once else PART
+
     async def ask(self, text: str | None, fed: int) -> Verdict:
         """Ask the judge about the next `text`; None means that the text is whole. `fed` counts the characters so far.
         Raises `TimeoutError`, `BadVerdict`, or what the judge raises."""

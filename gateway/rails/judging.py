@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from sluicegate.gateway.rails.judged_text import ActiveJudge, JudgedText, ReadableJson, Step, TextVerdict
 from sluicegate.gateway.rails.shadow_judging import ShadowJudge
@@ -36,6 +36,17 @@ from sluicegate.safety import RAIL_FAILURES, JudgeRail, WindowLimits
 
 log = logging.getLogger("sluicegate.rails")
 Key = tuple[Channel, int]
+SHOWN_AT_ONCE = 32
+"""Pieces whose text judges in shadow mode are shown together."""
+
+
+@dataclass(slots=True)
+class _Unshown:
+    """Text of a choice's current channel that judges in shadow mode have not been shown. Mutable."""
+
+    channel: Channel = "content"
+    call: int = 0
+    texts: list[str] = field(default_factory=list)
 
 
 class Judging:
@@ -59,6 +70,7 @@ class Judging:
         self._choices: list[dict[Key, JudgedText]] = [{} for _ in range(request.n)]
         self._stopped = [False] * request.n
         self._shadows: dict[tuple[int, Channel, int], list[ShadowJudge]] = {}
+        self._unshown = [_Unshown() for _ in range(request.n)]
         self._acts = any(limits.rail_policy(name).mode != "shadow" for name, _ in self._rails)
         self._judges: list[ActiveJudge] = []
         self.failure: StageFailed | None = None
@@ -88,12 +100,28 @@ class Judging:
         return found
 
     def reads_beside(self, piece: Piece) -> bool:
-        """Have judges in shadow mode read `piece`; return False where a judge acts, which must be asked about it:
-        `feed`. This is most of what a judge in shadow mode costs, for every token."""
+        """Have judges in shadow mode read `piece`, at once or with later ones; return False where a judge acts, which
+        must be asked about it: `feed`. This is what a judge in shadow mode costs for every token."""
         if self._acts:
             return False
-        self._show(self._text(piece), piece, ends=piece.finish_reason is not None or piece.ends)
+        unshown = self._unshown[piece.index]
+        if piece.probed or piece.finish_reason is not None or piece.ends:
+            self._catch_up(piece.index)
+            self._show(self._text(piece), piece, ends=piece.finish_reason is not None or piece.ends)
+            return True
+        if piece.channel != unshown.channel or piece.call != unshown.call or len(unshown.texts) >= SHOWN_AT_ONCE:
+            self._catch_up(piece.index)
+            unshown.channel, unshown.call = piece.channel, piece.call
+        unshown.texts.append(piece.text)
         return True
+
+    def _catch_up(self, index: int) -> None:
+        """Show judges in shadow mode the text of a choice that they have not been shown."""
+        unshown = self._unshown[index]
+        if unshown.texts:
+            piece = Piece(index, "".join(unshown.texts), channel=unshown.channel, call=unshown.call)
+            unshown.texts = []
+            self._show(self._text(piece), piece, ends=False)
 
     async def feed(self, piece: Piece) -> list[Step]:
         """Return the pieces that may go on to the windows, in order, and the judges' verdicts."""
@@ -112,15 +140,20 @@ class Judging:
     @property
     def awaits_scores(self) -> bool:
         """Return whether a judge in shadow mode was shown text whose scores have not come."""
+        for index in range(len(self._unshown)):
+            self._catch_up(index)
         return any(shadow.awaits_scores for shadows in self._shadows.values() for shadow in shadows)
 
     def add_scores(self, piece: Piece) -> None:
         """Add the scores that a piece brings after its text was stopped by another rail; none of its text."""
+        self._catch_up(piece.index)
         for shadow in self._shadows.get((piece.index, piece.channel, piece.call), ()):
             shadow.show_scores(piece)
 
     async def finish(self) -> list[TextVerdict]:
         """Wait for the judges in shadow mode and return their verdicts; every text has ended."""
+        for index in range(len(self._unshown)):
+            self._catch_up(index)
         found: list[TextVerdict] = []
         for (index, channel, call), shadows in self._shadows.items():
             for shadow in shadows:

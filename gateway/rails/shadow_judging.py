@@ -8,8 +8,10 @@ later: text that never gets any is not judged.
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from sluicegate.gateway.rails.judged_text import PART, ActiveJudge, ReadableJson, as_read
 from sluicegate.plugins import Piece, Verdict
@@ -58,11 +60,8 @@ class UnreadText:
         text = "".join(self._texts)
         size, tokens, count = len(text), 0, 0
         if self.needs_scores:
-            size = 0
-            for characters, scores in self._parts if not self.misses_scores else ():
-                if size + characters > len(text):
-                    break
-                size, tokens, count = size + characters, tokens + scores, count + 1
+            count = 0 if self.misses_scores else bisect_right(list(accumulate([part[0] for part in self._parts])), size)
+            size, tokens = (sum([part[at] for part in self._parts[:count]]) for at in (0, 1))
         taken = text[:size], self._probed[:tokens], self._parts[:count]
         self._texts = [text[size:]] if size < len(text) else []
         del self._probed[:tokens], self._parts[:count]
@@ -124,6 +123,8 @@ class ShadowJudge:
                 judge.add_log_odds(len(read), probed, parts)
                 for part in _asked(judge, read, parts):
                     fed += len(part)
+                    if judge.hold(part):
+                        continue
                     found += _would(judge, await judge.ask(part, fed))
                     if judge.silent:
                         return found
@@ -135,12 +136,13 @@ class ShadowJudge:
 
 def _asked(judge: ActiveJudge, text: str, joined: Joined) -> Iterator[str]:
     """Yield the parts in which a judge is asked about `text`: those that it was joined of, where a token rings."""
+    most = PART
     if not joined or judge.is_calm(len(text)):
-        joined = ((len(text), 0),)
+        joined, most = ((len(text), 0),), judge.part
     begin = 0
     for size, _ in joined:
-        for at in range(begin, begin + size, PART):
-            yield text[at : min(at + PART, begin + size)]
+        for at in range(begin, begin + size, most):
+            yield text[at : min(at + most, begin + size)]
         begin += size
 
 

@@ -313,7 +313,11 @@ async def moderate(exchange: Exchange) -> AsyncGenerator[Delta, None]:
     try:
         async for whole in pieces:
             for piece in parts_of(whole):
-                for delta in moderation.feed(piece) if judging is None else await _judged(judging, moderation, piece):
+                if judging is None or judging.reads_beside(piece):
+                    deltas = [] if _brings_only_scores(piece) else moderation.feed(piece)
+                else:
+                    deltas = await _judged(judging, moderation, piece)
+                for delta in deltas:
                     if delta.finish_reason is not None:
                         some_ended = True
                         # Dialects have no word for it: it would look like a whole answer.
@@ -344,11 +348,12 @@ async def moderate(exchange: Exchange) -> AsyncGenerator[Delta, None]:
         add_deliveries(exchange, moderation, started)
 
 
+def _brings_only_scores(piece: Piece) -> bool:
+    return piece.behind and not piece.text and piece.finish_reason is None
+
+
 async def _judged(judging: Judging, moderation: Moderation, piece: Piece) -> list[Delta]:
     """Return the deltas that may leave after the judges have read `piece`."""
-    if judging.reads_beside(piece):
-        brings_only_scores = piece.behind and not piece.text and piece.finish_reason is None
-        return [] if brings_only_scores else moderation.feed(piece)
     deltas: list[Delta] = []
     for step in await judging.feed(piece):
         deltas += moderation.feed(step) if isinstance(step, Piece) else moderation.apply_verdict(step)

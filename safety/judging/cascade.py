@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sluicegate.plugins import Caller, Channel, Lifecycle, Request, StatsReporter
+from sluicegate.plugins import Caller, Channel, Lifecycle, Request, StatsReporter, offers
 from sluicegate.safety.judging.session import (
     TOKEN_SUFFIX,
     AnswerJudge,
@@ -67,7 +67,7 @@ class CascadeReading:
     _unread: list[str] = field(default_factory=list)
 
     def add_log_odds(self, size: int, probed: TokenLogOdds, joined: Joined = ()) -> None:
-        if isinstance(self.first, StateReading):
+        if offers(self.first, StateReading):
             self.first.add_log_odds(size, probed, joined)
 
     def score_open_unit(self, end: int) -> Assessment:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from sluicegate.plugins import (
     AwaitedSession,
@@ -22,6 +22,7 @@ from sluicegate.plugins import (
     Request,
     StatsReporter,
     Verdict,
+    offers,
 )
 from sluicegate.plugins.frozen import quick
 from sluicegate.safety.judging.units import Unit, UnitCutter
@@ -126,8 +127,10 @@ class JudgeSession:
 
     def __init__(self, reading: JudgedReading, policy: JudgingPolicy, terms: JudgingTerms) -> None:
         self._reading = reading
-        # Checked once: a runtime check of a Protocol is slow.
-        self._state_reading = reading if isinstance(reading, StateReading) else None
+        # Checked once, and by `offers`: a runtime check of a Protocol is slow.
+        self._state_reading = reading if offers(reading, StateReading) else None
+        self.judges_at_once = bool(getattr(reading, "judges_at_once", False))
+        """Whether it judges by numbers that it has: any length of text may be fed at once."""
         self._policy = policy
         self._terms = terms
         self._units = UnitCutter(policy.least, policy.most)
@@ -260,9 +263,10 @@ class JudgeRail:
     def follow(self, request: Request, caller: Caller, channel: Channel, terms: JudgingTerms) -> AwaitedSession:
         if channel not in self.properties.channels:
             return _PassSession()
-        if isinstance(self.judge, TextJudge):
+        if offers(self.judge, TextJudge):
             return self.judge.begin(request, caller, channel, terms, self.policy)
-        return JudgeSession(self.judge.read(request, caller, channel, terms.lead), self.policy, terms)
+        judge = cast(AnswerJudge, self.judge)
+        return JudgeSession(judge.read(request, caller, channel, terms.lead), self.policy, terms)
 
     def open(self, request: Request, caller: Caller, channel: Channel) -> ImmediateSession:
         return ImmediateSession(self.follow(request, caller, channel, JudgingTerms()))

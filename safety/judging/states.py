@@ -16,6 +16,7 @@ import operator
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from sluicegate.plugins import Caller, Channel, Request
 from sluicegate.safety.judging.session import TOKEN_SUFFIX, Assessment, Joined, JudgedReading, TokenLogOdds
@@ -53,18 +54,24 @@ class ProbedText:
     The text is kept in parts, each with the log-odds of its tokens; in columns, since most parts are a token.
     """
 
+    judges_at_once: ClassVar[bool] = True
+
     labels: tuple[str, ...]
     window: int
     counts: dict[str, float]
-    _starts: list[int] = field(default_factory=list)
-    _ends: list[int] = field(default_factory=list)
+    _places: list[int] = field(default_factory=lambda: [0])
+    """Where each part begins, and where the next one will."""
     _firsts: list[int] = field(default_factory=lambda: [0])
-    """Places in `_odds` of each part's first token, and of the next part's."""
-    _odds: list[Mapping[str, float]] = field(default_factory=list)
-    _worst: dict[str, list[float]] = field(default_factory=dict)
-    """By label, for each part: the worst mean log-odds of a window of tokens that ends in it; -inf where none does."""
+    """Number of each part's first token, and of the next part's."""
+    _forgotten: int = 0
+    """Tokens that the columns begin behind."""
+    _misses: bool = False
+    """Whether a part had no token."""
+    _odds: dict[str, list[float | None]] = field(default_factory=dict)
+    """By label, for each token: its log-odds; None where the label has none."""
+    _means: dict[str, list[float]] = field(default_factory=dict)
+    """By label, for each token: the mean log-odds of the window that ends in it; -inf where it has none."""
     _recent: dict[str, list[float]] = field(default_factory=dict)
-    _scored: int = 0
     _judged: int = 0
     _open: dict[str, float] = field(default_factory=dict)
     """The worst scores of the first `_counted` parts, up to character `_open_to`; kept because every token asks."""
@@ -74,49 +81,54 @@ class ProbedText:
     def add_log_odds(self, size: int, probed: TokenLogOdds, joined: Joined = ()) -> None:
         """Record the probes' log-odds for the next `size` characters. `joined`: characters and tokens of each of their
         parts; () = they are one. What does not add up counts as not scored."""
-        parts = joined or ((size, len(probed)),)
-        if not _adds_up(parts, size, len(probed)):
-            parts, probed = ((size, 0),), ()
-        wanted = self.labels
-        chosen = probed if not wanted else [{label: one[label] for label in wanted if label in one} for one in probed]
-        sizes, counts = zip(*parts, strict=True)
-        places = list(itertools.accumulate(sizes, initial=self._scored))
-        self._scored = places[-1]
-        self._starts += places[:-1]
-        self._ends += places[1:]
-        self._firsts += list(itertools.accumulate(counts, initial=self._firsts[-1]))[1:]
-        self._odds += chosen
-        for label in dict.fromkeys(itertools.chain.from_iterable(chosen)):
-            self._record_windows(label, chosen, len(parts))
-        self.counts["tokens_total"] += len(chosen)
+        sizes, counts = zip(*(joined or ((size, len(probed)),)), strict=True)
+        if min(sizes) < 0 or min(counts) < 0 or sum(sizes) != size or sum(counts) != len(probed):
+            sizes, counts, probed = (size,), (0,), ()
+        before = self._firsts[-1]
+        self._places += itertools.islice(itertools.accumulate(sizes, initial=self._places[-1]), 1, None)
+        self._firsts += itertools.islice(itertools.accumulate(counts, initial=before), 1, None)
+        self._misses = self._misses or 0 in counts
+        columns = _columns(probed, self.labels)
+        for label in [*self._odds, *(columns.keys() - self._odds.keys())]:
+            self._record(label, columns.get(label) or [None] * len(probed), before - self._forgotten)
+        self.counts["tokens_total"] += len(probed)
 
-    def _record_windows(self, label: str, chosen: TokenLogOdds, parts: int) -> None:
-        """Record the worst windows of the newest `parts` parts, whose tokens have the log-odds `chosen`."""
-        column, before = self._worst.setdefault(label, []), len(self._starts) - parts
-        column += [-math.inf] * (before - len(column))  # the parts before had no such label
-        values = [odds[label] for odds in chosen if label in odds]
+    def _record(self, label: str, new: list[float | None], before: int) -> None:
+        """Record the log-odds of new tokens, behind the `before` that are kept, and the means of their windows."""
+        if label not in self._odds:
+            self._odds[label], self._means[label] = [None] * before, [-math.inf] * before
+        odds, means = self._odds[label], self._means[label]
+        values = [value for value in new if value is not None]
         recent = self._recent.get(label, []) + values
-        means = _window_means(recent, len(recent) - len(values), self.window)
+        found = _window_means(recent, len(recent) - len(values), self.window)
         self._recent[label] = recent[-self.window :]
-        if parts == len(means) == len(chosen):
-            column += means  # a token each, as most are
+        odds += new
+        if len(values) == len(new):
+            means += found
             return
-        numbers = iter(means)
-        for first, end in itertools.pairwise(self._firsts[before:]):
-            inside = chosen[first - self._firsts[before] : end - self._firsts[before]]
-            column.append(_worst([next(numbers) for odds in inside if label in odds]))
+        numbers = iter(found)
+        means += [-math.inf if value is None else next(numbers) for value in new]
 
     def score_open_unit(self, end: int) -> Assessment:
         """Return the token scores of the unit being written, up to character `end`."""
         if end < self._open_to:
             self._begin_unit()
         first, self._open_to = self._counted, end
-        self._counted = max(first, bisect_left(self._starts, end))
-        for label, column in self._worst.items():
-            if (worst := _worst(column[first : self._counted])) > -math.inf or math.isnan(worst):
+        self._counted = max(first, self._parts_before(end))
+        since, to = self._firsts[first] - self._forgotten, self._firsts[self._counted] - self._forgotten
+        for label, means in self._means.items() if to > since else ():
+            if (worst := _worst(means[since:to])) > -math.inf or math.isnan(worst):
                 category = token_category(label)
                 self._open[category] = _worst([self._open.get(category, 0.0), probability(worst)])
         return Assessment(self._open)
+
+    def _parts_before(self, end: int) -> int:
+        """Return how many parts begin before character `end`."""
+        return bisect_left(self._places, end, 0, len(self._places) - 1)
+
+    def _parts_within(self, end: int) -> int:
+        """Return how many parts end at character `end` or before."""
+        return bisect_right(self._places, end, 1) - 1
 
     def _begin_unit(self) -> None:
         self._open, self._counted, self._open_to = {}, 0, 0
@@ -124,52 +136,70 @@ class ProbedText:
     async def judge(self, unit: str) -> Assessment:
         """Judge the next unit. Raises `ValueError` if a part of it was not scored, or the model lacks a probe."""
         end = self._judged + len(unit)
-        parts = bisect_left(self._starts, end)
-        if unit and (not parts or self._ends[parts - 1] < end or not self._has_tokens(parts)):
+        parts = self._parts_before(end)
+        if unit and (not parts or self._places[parts] < end or not self._has_tokens(parts)):
             raise ValueError("no probe has looked at the states of this text")
         found = dict(self.score_open_unit(end).scores)
-        tokens = self._tokens_to(parts, end) or self._odds[: self._firsts[parts]]
-        for label in self.labels or dict.fromkeys([label for one in tokens for label in one]):
-            odds = [one[label] for one in tokens if label in one]
-            if unit and not odds:
+        tokens = self._tokens_to(parts, end) or [(0, self._firsts[parts] - self._forgotten)]
+        for label in self.labels or self._odds:
+            column = self._odds.get(label, ())
+            odds = [one for since, to in tokens for one in column[since:to] if one is not None]
+            if unit and not odds and self.labels:
                 raise ValueError(f"the model has no probe {label!r}")
-            found[label] = probability(sum(odds) / len(odds)) if odds else 0.0
+            if odds or self.labels:
+                found[label] = probability(sum(odds) / len(odds)) if odds else 0.0
         self.counts["units_total"] += 1
         self._judged = end
-        self._forget(bisect_right(self._ends, end))
+        self._forget(self._parts_within(end))
         self._begin_unit()
         return Assessment(found)
 
     def _has_tokens(self, parts: int) -> bool:
         """Return whether each of the first `parts` parts has a token that was scored."""
-        return all(map(operator.lt, self._firsts[:parts], self._firsts[1 : parts + 1]))
+        return not self._misses or all(map(operator.lt, self._firsts[:parts], self._firsts[1 : parts + 1]))
 
-    def _tokens_to(self, parts: int, end: int) -> list[Mapping[str, float]]:
-        """Return the log-odds of the tokens of the first `parts` parts that belong to the unit up to character `end`:
-        all of those that lie in it, and some of those that reach over its borders."""
-        since = bisect_left(self._starts, self._judged, 0, parts)
-        to = max(since, bisect_right(self._ends, end, 0, parts))
-        found = [one for part in range(since) for one in self._within(part, end)]
-        found += self._odds[self._firsts[since] : self._firsts[to]]
-        return found + [one for part in range(to, parts) for one in self._within(part, end)]
+    def _tokens_to(self, parts: int, end: int) -> list[tuple[int, int]]:
+        """Return the ranges of tokens of the first `parts` parts that belong to the unit up to character `end`: all of
+        those that lie in it, and some of those that reach over its borders."""
+        since = bisect_left(self._places, self._judged, 0, parts)
+        to = max(since, min(parts, self._parts_within(end)))
+        found = [token for part in range(since) for token in self._tokens_within(part, end)]
+        if self._firsts[to] > self._firsts[since]:
+            found.append((self._firsts[since] - self._forgotten, self._firsts[to] - self._forgotten))
+        return found + [token for part in range(to, parts) for token in self._tokens_within(part, end)]
 
-    def _within(self, part: int, end: int) -> TokenLogOdds:
-        """Return the log-odds of those of a part's tokens whose middle lies in the unit up to character `end`, as if
-        they were equally long."""
-        start, odds = self._starts[part], self._odds[self._firsts[part] : self._firsts[part + 1]]
-        if start >= self._judged and self._ends[part] <= end:
-            return odds
-        each = (self._ends[part] - start) / max(1, len(odds))
-        return [one for at, one in enumerate(odds) if self._judged <= start + each * (at + 0.5) < end]
+    def _tokens_within(self, part: int, end: int) -> list[tuple[int, int]]:
+        """Return those of a part's tokens whose middle lies in the unit up to character `end`, as if they were equally
+        long."""
+        start = self._places[part]
+        first, last = self._firsts[part] - self._forgotten, self._firsts[part + 1] - self._forgotten
+        if start >= self._judged and self._places[part + 1] <= end:
+            return [(first, last)] if last > first else []
+        each = (self._places[part + 1] - start) / max(1, last - first)
+        middles = [start + each * (at + 0.5) for at in range(last - first)]
+        return [(first + at, first + at + 1) for at, middle in enumerate(middles) if self._judged <= middle < end]
 
     def _forget(self, parts: int) -> None:
         """Forget the first parts, which are judged."""
-        tokens = self._firsts[parts]
-        self._firsts = [first - tokens for first in self._firsts[parts:]]
-        del self._starts[:parts], self._ends[:parts]
-        for column in self._worst.values():
-            del column[:parts]
-        del self._odds[:tokens]
+        tokens = self._firsts[parts] - self._forgotten
+        self._forgotten += tokens
+        del self._places[:parts], self._firsts[:parts]
+        for label, means in self._means.items():
+            del means[:tokens], self._odds[label][:tokens]
+
+
+def _columns(probed: TokenLogOdds, labels: Sequence[str]) -> dict[str, list[float | None]]:
+    """Return log-odds by label, of `labels` or of all if there are none; None where a token has none."""
+    if not probed:
+        return {}
+    first = probed[0]
+    if not labels and sum(map(len, probed)) == len(first) * len(probed):
+        try:  # the labels of one model
+            return {label: list(map(operator.itemgetter(label), probed)) for label in first}
+        except KeyError:
+            pass
+    known = dict.fromkeys(itertools.chain.from_iterable(probed))
+    return {label: [odds.get(label) for odds in probed] for label in known if not labels or label in labels}
 
 
 def _window_means(values: list[float], known: int, size: int) -> list[float]:
@@ -179,11 +209,6 @@ def _window_means(values: list[float], known: int, size: int) -> list[float]:
         totals = list(itertools.accumulate(values, initial=0.0))
         return [(to - since) / size for since, to in zip(totals[known + 1 - size :], totals[known + 1 :], strict=False)]
     return [sum(values[max(0, at - size) : at]) / min(at, size) for at in range(known + 1, len(values) + 1)]
-
-
-def _adds_up(parts: Joined, size: int, tokens: int) -> bool:
-    sizes, counts = zip(*parts, strict=True)
-    return bool(min(sizes) >= 0 and min(counts) >= 0 and sum(sizes) == size and sum(counts) == tokens)
 
 
 def _worst(values: Sequence[float]) -> float:
