@@ -6,7 +6,9 @@ from sluicegate.grammar.parsing.following import facts_of, followers_of, least_s
 from sluicegate.grammar.parsing.gathering import gather, resumed
 from sluicegate.grammar.parsing.kernels import walk_known
 from sluicegate.grammar.parsing.lexer_tables import fill_in, in_classes
+from sluicegate.grammar.parsing.rewriting.groups import groups_of
 from sluicegate.grammar.parsing.rewriting.joining import rules_of
+from sluicegate.grammar.parsing.rewriting.sketches import call_networks, make_networks
 from sluicegate.grammar.parsing.rewriting.subsets import add_network, group_alike
 from sluicegate.grammar.parsing.walks import moved, settle, slot_of
 from sluicegate.plugins.compiled.compile_mode import COMPILE_MODE
@@ -15,6 +17,9 @@ from sluicegate.plugins.compiled.kernels import Kernel
 NETWORK_KERNELS: tuple[Kernel, ...] = (
     add_network,
     group_alike,
+    groups_of,
+    make_networks,
+    call_networks,
     rules_of,
     nullable_of,
     least_sizes,

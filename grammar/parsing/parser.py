@@ -108,6 +108,7 @@ class Parser:
         self.goes_on = not isinstance(self.follow, EndOfText)
         self._costs: ParseCosts | None = None
         self._renew()
+        self._is_new = True
 
     def _renew(self) -> None:
         tables = self.tables
@@ -125,7 +126,9 @@ class Parser:
         """Return the readings before the first byte."""
         for value in self.tables.values.values():
             value.renew()
-        self._renew()
+        if not self._is_new:
+            self._renew()
+        self._is_new = False
         return self.before(self.starting)
 
     @property

@@ -107,13 +107,13 @@ class LexemePieces:
         self._shifts = 0
         # what is not looked at before it is written is left as it is: clearing room takes longer than a small grammar
         self._pool = np.empty(1 << 19, np.int32)
-        self._places, self._place_bits = np.empty((1 << 11, 4), np.int64), np.empty((1 << 11, words), np.int64)
-        self._slots = np.zeros(1 << 13, np.int64)
+        self._places, self._place_bits = np.empty((1 << 9, 4), np.int64), np.empty((1 << 9, words), np.int64)
+        self._slots = np.zeros(1 << 11, np.int64)
         self._begun = np.zeros(256, np.int32)
-        self._keys, self._values = np.zeros(1 << 13, np.int64), np.empty(1 << 13, np.int32)
-        self._pieces = np.empty((1 << 12, 5), np.int32)
+        self._keys, self._values = np.zeros(1 << 11, np.int64), np.empty(1 << 11, np.int32)
+        self._pieces = np.empty((1 << 11, 5), np.int32)
         self._ids = np.empty(1 << 18, np.int32)
-        self._rows = np.zeros((8, self._vocabulary.row_words), np.int32)
+        self._rows = np.zeros((2, self._vocabulary.row_words), np.int32)
         self._counts = np.zeros(7, np.int64)
         self._indexed = np.empty(1 << 19, np.int32)
         self._state[:] = 0

@@ -10,6 +10,9 @@ import numpy as np
 from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.token_ids import I32
 
+_LOOKS = 4
+"""Times that all names are gone through, for those that derive some text, before they are counted down."""
+
 Symbol = tuple[bool, str]
 """(whether it is a terminal, name)."""
 
@@ -32,6 +35,8 @@ class SymbolCodes:
     def __init__(self) -> None:
         self._codes: dict[Symbol, Code] = {}
         self._symbols: list[Symbol] = []
+        self.names = 0
+        """How many symbols are names."""
 
     def of(self, symbol: Symbol) -> Code:
         code = self._codes.get(symbol)
@@ -45,6 +50,7 @@ class SymbolCodes:
     def _new(self, symbol: Symbol) -> Code:
         number = len(self._symbols)
         self._symbols.append(symbol)
+        self.names += not symbol[0]
         code = self._codes[symbol] = number if symbol[0] else ~number
         return code
 
@@ -80,15 +86,30 @@ def ways_of(rules: Iterable[Production], codes: SymbolCodes) -> Ways:
             origin = rule.origin
             mine = ways.setdefault(codes.of((False, origin)), [])
         mine.append(codes.way(rule.expansion))
-    useful = productive(ways)
-    if len(useful) == len(ways) and useful.issuperset(_named(ways)):
+    if codes.names == len(ways) and _finish_soon(ways):  # most often
         return ways
+    useful = productive(ways)
     kept = {name: [row for row in rows if all(c >= 0 or c in useful for c in row)] for name, rows in ways.items()}
     return {name: rows for name, rows in kept.items() if rows}
 
 
-def _named(ways: Ways) -> set[Code]:
-    return {symbol for rows in ways.values() for row in rows for symbol in row if symbol < 0}
+def _finish_soon(ways: Ways) -> bool:
+    """Return whether all names derive some text; few looks find that where rules stand about from the top down."""
+    done: set[Code] = set()
+    left = list(ways)[::-1]
+    for _ in range(_LOOKS):
+        waiting = []
+        for name in left:
+            for row in ways[name]:
+                if done.issuperset([symbol for symbol in row if symbol < 0]):
+                    done.add(name)
+                    break
+            else:
+                waiting.append(name)
+        if not waiting:
+            return True
+        left = waiting
+    return False
 
 
 def productive(ways: Ways) -> set[Code]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import numpy as np
 import pytest
 
+from sluicegate.grammar.components import components
 from sluicegate.grammar.parsing.rewriting import automaton
 from sluicegate.grammar.parsing.rewriting.ambiguity import untangled, without_nested_loops
-from sluicegate.grammar.parsing.rewriting.networks import as_networks
+from sluicegate.grammar.parsing.rewriting.automaton import NetworkPool
+from sluicegate.grammar.parsing.rewriting.groups import components_of
+from sluicegate.grammar.parsing.rewriting.networks import as_networks, flat_rules
+from sluicegate.grammar.parsing.rewriting.sketches import LOOP
 from sluicegate.grammar.parsing.rules import Production, Symbol, SymbolCodes, Ways, nullable, ways_of
 
 LEVELS = 12
@@ -131,16 +134,8 @@ def test_a_chain_of_operators_is_one_loop() -> None:
     assert len({rule.origin for rule in networks}) == 4  # before and behind an operand, inside and behind brackets
 
 
-def test_a_loop_needs_no_network_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loop_needs_no_network_of_its_own() -> None:
     """It is sketched where it stands: each level `e: f (op f)*` makes one network, and the brackets of the last do."""
-    made = []
-    add = automaton.NetworkPool.add
-
-    def counted(*given: Any) -> Any:
-        made.append(given)
-        return add(*given)
-
-    monkeypatch.setattr(automaton.NetworkPool, "add", counted)
     rules = [
         Production(f"e{LEVELS}", ((True, "n"),)),
         Production(f"e{LEVELS}", ((True, "("), (False, "e0"), (True, ")"))),
@@ -151,6 +146,33 @@ def test_a_loop_needs_no_network_of_its_own(monkeypatch: pytest.MonkeyPatch) -> 
         rules += [Production(f"more{n}", way) for way in (((True, f"+{n}"), operand), (more, (True, f"+{n}"), operand))]
     codes = SymbolCodes()
     ways = untangled(without_nested_loops(ways_of(rules, codes), codes.of((False, "e0"))), codes)
-    assert len(ways) == 2 * LEVELS + 1
-    as_networks(ways, codes.of((False, "e0")), codes, ["n", "(", ")", *(f"+{n}" for n in range(LEVELS))])
-    assert len(made) == LEVELS + 1
+    numbers = NetworkPool(flat_rules(ways, 100)).numbers
+    assert sorted(numbers.tolist()) == [LOOP] * LEVELS + [*range(LEVELS + 1)]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_names_are_grouped_as_components_of_a_graph(seed: int) -> None:
+    pick = random.Random(seed)
+    edges = [[pick.randrange(12) for _ in range(pick.choice((0, 1, 1, 2)))] for _ in range(12)]
+    first = np.cumsum([0, *map(len, edges)]).astype(np.int32)
+    order, begins = components_of(first, np.array([target for row in edges for target in row], np.int32))
+    assert [group.tolist() for group in np.split(order, begins[1:-1])] == components(edges)
+
+
+@pytest.mark.parametrize("most_steps", [0, 3])
+@pytest.mark.parametrize("seed", range(20))
+def test_networks_made_with_pauses_are_the_same(seed: int, most_steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = random_rules(random.Random(seed))
+    rules += [Production("s", ((True, "a"),)), Production("z", ((True, "b"),))]
+    whole = networks_of(rules, "s")
+    monkeypatch.setattr(automaton, "_STEPS_A_RUN", most_steps)
+    assert networks_of(rules, "s") == whole
+
+
+def test_a_pool_of_networks_grows() -> None:
+    """600 names, none of which begins or ends with another one, hold more networks than the pool has room for."""
+    rules = [Production(f"n{n}", ((True, "a"), (False, f"n{(n + 1) % 600}"), (True, f"b{n}"))) for n in range(600)]
+    rules += [Production(f"n{n}", ((True, "c"),)) for n in range(600)]
+    made, start = networks_of(rules, "n0")
+    assert texts(made, start, 4) == {"c", "acb0"}
+    assert len({rule.origin for rule in made}) > 1_200

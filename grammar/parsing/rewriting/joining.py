@@ -9,25 +9,42 @@ from sluicegate.plugins.compiled.kernels import kernel
 
 
 @kernel(
-    "(int32[:, ::1], int32[::1], int32[::1], int64, int32[::1], int32[::1], int32[::1], int32[::1], boolean[::1])",
+    "(int32[::1], int32[::1], int32[::1], int32[::1], int64, int32[::1], int32[::1], int32[::1], int32[::1], "
+    "boolean[::1])",
     python=True,
 )
 def rules_of(  # type: ignore[no-untyped-def]
-    networks, bare, numbers, names, begins, first, symbols, targets, finals
+    called, network_of, codes, numbers, names, begins, first, symbols, targets, finals
 ):  # fmt: skip
-    """Return the network of each state, the name of each rule, where the symbols of each rule begin, and the symbols of
+    """Return the codes of the names that have a network, in the order of these, and of the others; and of the networks,
+    as rules, the network of each state, the name of each rule, where the symbols of each rule begin, and the symbols of
     all in a row: `s: a t` for an edge, `s: a` where nothing is read behind it, and `s:` where a text may end.
 
-    `networks` int32[N, 2]: number in the pool, in this order, and code; `bare`: codes of names without a network, which
-    come last; `numbers`: of terminals, by code (a name n has the code ~n), those of names are written to it; `names`:
-    the first number of a name. The others: see `NetworkPool`.
+    `called`: names, by their places in `codes`; `network_of`: by name, negative = none: such names come last;
+    `numbers`: of terminals, by code (a name n has the code ~n), those of names are written to it; `names`: the first
+    number of a name. The others: see `NetworkPool`.
     """
+    by_number = np.zeros(begins.size, np.int32)  # codes of names are negative
+    bare = np.empty(called.size, np.int32)
+    n_bare = 0
+    for k in range(called.size):
+        if network_of[called[k]] < 0:
+            bare[n_bare] = codes[called[k]]
+            n_bare += 1
+        else:
+            by_number[network_of[called[k]]] = codes[called[k]]
+    networks = np.empty((called.size - n_bare, 2), np.int32)
     size = 0
     n_edges = 0
-    for n in range(networks.shape[0]):
-        low, high = begins[networks[n, 0]], begins[networks[n, 0] + 1]
-        size += high - low
-        n_edges += first[high] - first[low]
+    n = 0
+    for number in range(begins.size):
+        if by_number[number] < 0:
+            networks[n, 0] = number
+            networks[n, 1] = by_number[number]
+            n += 1
+            low, high = begins[number], begins[number + 1]
+            size += high - low
+            n_edges += first[high] - first[low]
     own_first = np.empty(size + 1, np.int32)
     own_symbols = np.empty(n_edges, np.int32)
     own_targets = np.empty(n_edges, np.int32)
@@ -50,12 +67,10 @@ def rules_of(  # type: ignore[no-untyped-def]
     blocks, count = group_alike(own_first, own_symbols, own_targets, own_finals)
     at = 0
     for n in range(networks.shape[0]):
-        code = networks[n, 1]
-        numbers[code if code >= 0 else ~code] = names + blocks[at]
+        numbers[~networks[n, 1]] = names + blocks[at]
         at += begins[networks[n, 0] + 1] - begins[networks[n, 0]]
-    for n in range(bare.size):
-        code = bare[n]
-        numbers[code if code >= 0 else ~code] = names + count + n
+    for n in range(n_bare):
+        numbers[~bare[n]] = names + count + n
     members = np.empty(count, np.int32)  # the first of each block: blocks are numbered in their order
     owned = np.empty(count, np.int32)
     made = 0
@@ -90,4 +105,4 @@ def rules_of(  # type: ignore[no-untyped-def]
             origins[rule] = names + block
             rule += 1
             rule_first[rule] = top
-    return owned, origins, rule_first, row[:top].copy()
+    return networks[:, 1].copy(), bare[:n_bare].copy(), owned, origins, rule_first, row[:top].copy()
