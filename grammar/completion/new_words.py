@@ -33,7 +33,7 @@ def words_of(lexeme: Any) -> Iterator[bytes]:
     elif isinstance(lexeme, Joint):
         yield from words_of(lexeme.inner)
     elif isinstance(lexeme, Literals):
-        yield from lexeme.words
+        yield from tuple(lexeme.words)  # what is left of a list may change meanwhile
     elif isinstance(lexeme, Words):
         spelled = lexeme.spelled
         yield from (bytes(spelled.data[low:high]) for low, high in zip(spelled.starts, spelled.ends, strict=True))

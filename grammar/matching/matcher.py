@@ -321,7 +321,8 @@ class LazyMatcher:
         try:
             after = self._states.stay(at, word)
             if after is not None:
-                after = at.tokens[token_id] = self._states.after_token(after)
+                after = self._states.after_token(after)
+                at.keep_token(token_id, after)
                 if tape is not None:
                     self._push(tape, token_id)
             return after

@@ -81,15 +81,31 @@ class ParserState:
         self.plain = False
         """Whether this state is known to be that of any string, at the beginning of a character: all tokens of
         `Vocabulary.plain` lead back to it."""
-        self.steps: dict[int, ParserState | None] = {}
-        self.tokens: dict[int, ParserState] = {}
+        # read alone: most states of a long text have only one of the two, and none once they are forgotten
+        self.steps: dict[int, ParserState | None] = _NO_STEPS
+        self.tokens: dict[int, ParserState] = _NO_TOKENS
         self.answered: dict[int, AskedToken] | None = None
         """For tokens on which new property names are checked."""
 
     def forget(self) -> None:
         """Drop what can be worked out again: the mask, and the states behind bytes and tokens."""
         self.mask, self.answered = None, None
-        self.steps, self.tokens = {}, {}
+        self.steps, self.tokens = _NO_STEPS, _NO_TOKENS
+
+    def keep_step(self, byte: int, after: ParserState | None) -> None:
+        if self.steps is _NO_STEPS:
+            self.steps = {}
+        self.steps[byte] = after
+
+    def keep_token(self, token_id: int, after: ParserState) -> None:
+        if self.tokens is _NO_TOKENS:
+            self.tokens = {}
+        self.tokens[token_id] = after
+
+
+_NO_STEPS: dict[int, ParserState | None] = {}
+_NO_TOKENS: dict[int, ParserState] = {}
+"""Of states that have none; nothing is written to them."""
 
 
 class AskedToken:
@@ -203,7 +219,7 @@ class ParserStates:
             readings = [after for reading in state.readings for after in reading.step(byte, run)]
         after = self.intern(readings) if readings else None
         if not run.asked:
-            state.steps[byte] = after
+            state.keep_step(byte, after)
         run.asked = run.asked or outer
         return after
 
@@ -218,7 +234,7 @@ class ParserStates:
             return None
         after = self.after_token(after)
         if run is None or not run.asked:
-            state.tokens[token_id] = after
+            state.keep_token(token_id, after)
         elif not run.by_text and all(type(answer.guard) is DistinctKey for answer in run.answers):
             known = state.answered
             if known is None:

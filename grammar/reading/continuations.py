@@ -27,7 +27,7 @@ _asking = threading.local()
 class Continuation:
     """What comes after a lexeme or a value. `guard`: asked first."""
 
-    __slots__ = ("_asked", "_lookahead", "branches", "guard")
+    __slots__ = ("_asked", "_lookahead", "_others", "branches", "guard")
     outward = False
     """Whether what follows leads out of the innermost bracket, or into its next member: a search for all of it ends
     there."""
@@ -39,7 +39,9 @@ class Continuation:
     def __init__(self, guard: Guard | None = None) -> None:
         self.guard = guard
         self.branches: tuple[Continuation, ...] = (self,)
-        self._lookahead: dict[int, Lookahead] = {}
+        self._lookahead: Lookahead | None = None
+        """After outcome 0, most often the only one; `_others`: after the others."""
+        self._others: dict[int, Lookahead] | None = None
         self._asked: int | None = None
 
     # properties, since some answer by what they hold
@@ -100,7 +102,7 @@ class Continuation:
         """Return the lookahead after `outcome`, see `Reading.lookahead`; cached for the root."""
         if not self.by_outcome:
             outcome = 0
-        known = self._lookahead.get(outcome)
+        known = self._known_after(outcome)
         if known is not None:
             return known
         if at is not vocabulary.punctuation.root:
@@ -114,11 +116,24 @@ class Continuation:
             # Behind the n-th item of a hundred comes what stands behind the next: a walk does not ask further.
             deep = depth >= _DEEP
             found = self._walked(outcome, vocabulary) if deep else self._find(outcome, at, vocabulary)
-            self._lookahead[outcome] = found
+            self._keep(outcome, found)
         finally:
             _asking.depth = depth
             self._asked = outer
         return found
+
+    def _known_after(self, outcome: int) -> Lookahead | None:
+        if outcome == 0:
+            return self._lookahead
+        return None if self._others is None else self._others.get(outcome)
+
+    def _keep(self, outcome: int, found: Lookahead) -> None:
+        if outcome == 0:
+            self._lookahead = found
+            return
+        if self._others is None:
+            self._others = {}
+        self._others[outcome] = found
 
     def _walked(self, outcome: int, vocabulary: Vocabulary) -> Lookahead:
         return joined([by_walk(reading, vocabulary) for reading in self.after(outcome)])
@@ -132,13 +147,13 @@ class Continuation:
 
     def is_known(self) -> bool:
         """Return whether `lookahead` is answered for outcome 0, or being answered."""
-        return 0 in self._lookahead or self._asked == 0
+        return self._lookahead is not None or self._asked == 0
 
     def is_asked(self, outcome: int) -> bool:
         """Return whether `lookahead` is being answered for the root, perhaps further out on the stack of calls."""
         if not self.by_outcome:
             outcome = 0
-        return self._asked == outcome and outcome not in self._lookahead
+        return self._asked == outcome and self._known_after(outcome) is None
 
 
 class ContinuationUnion(Continuation):

@@ -212,6 +212,29 @@ def set_bits_except(row, ids, others):  # type: ignore[no-untyped-def]
             row[others[j] >> 5] &= ~(np.int32(1) << np.int32(others[j] & 31))
 
 
+@kernel(python=True)
+def last_alike(data, starts, ends, word, high, at, size):  # type: ignore[no-untyped-def]
+    """Return the last of the words `word` to `high` of a sorted list that has the same `size` bytes from its byte `at`
+    on as `word`, all of them being alike before."""
+    low = word
+    step = 1
+    while high - low > 1:
+        middle = min(low + step, high - 1) if step else (low + high) // 2
+        begin = starts[middle] + at
+        alike = ends[middle] - begin >= size
+        k = 0
+        while alike and k < size:
+            alike = data[begin + k] == data[starts[word] + at + k]
+            k += 1
+        if alike:
+            low = middle
+            step *= 2
+        else:
+            high = middle
+            step = 0
+    return low
+
+
 @kernel(
     "(uint8[::1], int32[::1], int32[::1], uint8[::1], int64[::1], int64[::1], int64, int64, int64, "
     "int32[::1], int32[:, ::1])",
@@ -229,7 +252,9 @@ def follow_words(  # type: ignore[no-untyped-def]
     reached = 0
     n_nodes = 0
     n_whole = 0
-    for w in range(low, high):
+    w = low - 1
+    while w + 1 < high:
+        w += 1
         begin = starts[w] + at
         size = ends[w] - begin
         common = 0
@@ -252,6 +277,7 @@ def follow_words(  # type: ignore[no-untyped-def]
                 if node >= end or byte[node] != wanted:
                     node = -1
             if node < 0:
+                w = last_alike(data, starts, ends, w, high, at, reached + 1)  # those part from the vocabulary there too
                 break
             path[reached] = node
             reached += 1

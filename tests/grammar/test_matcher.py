@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from benchmarks import common
 from sluicegate import grammar
 from sluicegate.grammar import GrammarOptions, TokenRejected, compile_choices, compile_json_schema, compile_regex
+from sluicegate.grammar.matching.state import ParserState
 from tests.grammar.grammar_checks import allowed, byte_vocabulary, check_masks, walk
 
 MASKBENCH = common.DATA / "maskbench.jsonl.gz"
@@ -265,3 +266,14 @@ def test_a_token_that_leads_back_inside_a_character_leaves_no_room_for_others() 
     assert matcher._at is state
     with pytest.raises(TokenRejected):
         matcher.accept(4)
+
+
+def test_states_that_were_forgotten_remember_for_themselves() -> None:
+    """They share what they have not worked out again."""
+    first, second = ParserState(()), ParserState(())
+    for state in (first, second):
+        state.keep_step(1, state)
+        state.forget()
+    first.keep_token(7, second)
+    first.keep_step(65, None)
+    assert (first.tokens, first.steps, second.tokens, second.steps) == ({7: second}, {65: None}, {}, {})

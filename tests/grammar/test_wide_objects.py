@@ -16,9 +16,11 @@ from sluicegate.grammar.json.objects.plan import _LONG, ObjectPlan
 from sluicegate.grammar.json.objects.state import ObjectState
 from sluicegate.grammar.lexemes.literals import Literals, sorted_spellings
 from sluicegate.grammar.lexemes.remaining import Remaining, SharedWords
+from sluicegate.grammar.lexemes.words import arrays_of
 from sluicegate.grammar.matching import state
 from sluicegate.grammar.reading.given_names import GivenNames, NameSet
 from sluicegate.grammar.reading.readings import EndOfText
+from sluicegate.grammar.vocabulary.kernels import last_alike
 from sluicegate.grammar.vocabulary.punctuation import bit_numbers
 from tests.grammar.grammar_checks import byte_vocabulary, check_masks
 
@@ -57,6 +59,33 @@ def test_what_is_left_reads_as_a_list_of_its_own(alphabet: str) -> None:
                 assert after is not None
                 state = after
             assert left.outcome(state) == alone.outcome(state)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_left_is_the_same_in_whatever_order_it_is_asked_for(seed: int) -> None:
+    """One word less or more, as names come and a matcher goes back, changes what is kept; other sets are made anew."""
+    pick = random.Random(seed)
+    spelled = sorted_spellings(names(seed, "abcdef", 120))
+    shared, chosen = SharedWords(spelled), (1 << len(spelled)) - 1
+    for _ in range(150):
+        for _ in range(pick.choice((0, 1, 1, 2, 40))):
+            chosen ^= 1 << pick.randrange(len(spelled))
+        left, words = shared.left(chosen), [(word, number) for word, number in spelled if chosen >> number & 1]
+        assert list(zip(left.words, left.outcomes, strict=True)) == words
+        ranges = zip(left.spelled.starts, left.spelled.ends, strict=True)
+        assert [bytes(left.spelled.data[low:high]) for low, high in ranges] == left.words
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_words_that_part_from_the_vocabulary_alike_are_skipped_together(seed: int) -> None:
+    pick = random.Random(seed)
+    words = sorted({bytes(pick.choices(b"abc", k=pick.randint(1, 6))) for _ in range(80)})
+    arrays, at = arrays_of(words), 0
+    for place in range(len(words)):
+        for size in range(1, len(words[place]) + 1):
+            alike = [k for k, word in enumerate(words) if word[:size] == words[place][:size]]
+            found = last_alike(arrays.data, arrays.starts, arrays.ends, place, len(words), at, size)
+            assert found == alike[-1]
 
 
 def plainly(lexeme: Literals, state: Any, byte: int) -> Any:
