@@ -237,7 +237,7 @@ def test_hits_saved_cost_and_entries_are_shown_and_a_tenant_is_purged(app: TestA
     assert MARKUP in {one["tenant"] for one in held}
     press(browser, f"Purge the entries of {MARKUP}")
     answer(browser, "Purge")
-    shows(browser, 'entries of "memory" are gone')
+    shows(browser, 'of "memory" removed')
     assert ("cache.purge", MARKUP) in audited(app)
     held = app.client.get("/admin/cache/entries", headers=bearer(KEY)).json()["caches"]["memory"]
     assert MARKUP not in {one["tenant"] for one in held}
@@ -253,7 +253,7 @@ def test_a_purge_by_tag_withdraws_that_tag_alone(app: TestApp, browser: Browser)
     press(browser, "Purge …")
     shows(browser, f'those with the tag "{SHORT}" of tenant "{MARKUP}"')
     answer(browser, "Purge")
-    shows(browser, '1 entries of "memory" are gone')
+    shows(browser, '1 entry of "memory" removed')
     is_harmless(browser)
 
 

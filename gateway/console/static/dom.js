@@ -57,6 +57,8 @@ export function count(value) {
   return Number.isInteger(value) ? String(value) : value.toFixed(2);
 }
 
+export const plural = (value, one, more = `${one}s`) => (value === 1 ? one : more);
+
 export const percent = (share) => (Number.isFinite(share) ? `${(100 * share).toFixed(share > 0.1 ? 0 : 1)} %` : "–");
 // The moment, with its day where that is not today.
 export function when(seconds) {

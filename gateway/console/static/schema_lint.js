@@ -1,6 +1,6 @@
 // What `sluicegate lint` says of the schema in an editor, while somebody writes it.
 import { ask } from "./api.js";
-import { chip, el, percent } from "./dom.js";
+import { chip, el, percent, plural } from "./dom.js";
 import { compact } from "./raw_json.js";
 
 const WAIT_MS = 450;
@@ -20,7 +20,7 @@ function adviceNodes(report) {
 }
 
 function told(report) {
-  const costs = `${report.properties} properties, ${report.depth} levels deep; their names cost ${report.key_tokens} tokens`;
+  const costs = `${report.properties} ${plural(report.properties, "property", "properties")}, ${report.depth} ${plural(report.depth, "level")} deep; their names cost ${report.key_tokens} ${plural(report.key_tokens, "token")}`;
   return [el("p", {}, report.serves ? chip("can be served", "good") : chip("cannot be served", "bad"), " ", report.serves ? costs : report.error), report.not_enforced.map((note) => el("p", {}, chip("not enforced", "warn"), ` ${note}`)), ...(report.serves ? adviceNodes(report) : []),
     report.serves && !report.advice.length ? el("p", { class: "note" }, "Nothing to advise.") : null];
 }

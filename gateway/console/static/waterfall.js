@@ -1,5 +1,5 @@
 // Where a request's milliseconds went: one line for each span, coloured by stage, marked where it failed or refused.
-import { chip, el, ms } from "./dom.js";
+import { chip, el, ms, plural } from "./dom.js";
 
 const WORDS = { bad: "failed or refused", warn: "changed something" };
 
@@ -28,7 +28,7 @@ function holdRow(holds, total) {
   const sum = holds.reduce((all, h) => all + h.ms, 0), most = Math.max(...holds.map((h) => h.characters));
   return el("div", { class: "wrow", role: "note" }, el("span", { class: "name deep" }, "text held back"),
     el("span", { class: "lane", "aria-hidden": "true" }, holds.map((h) => el("span", { class: "hold", title: `${h.characters} characters for ${ms(h.ms)}`, style: { left: `${(100 * h.at_ms) / total}%`, width: `${Math.max(0.2, (100 * h.ms) / total)}%` } }))),
-    el("span", { class: "time" }, ms(sum)), el("span", { class: "hidden" }, `${holds.length} times, at most ${most} characters`));
+    el("span", { class: "time" }, ms(sum)), el("span", { class: "hidden" }, `${holds.length} ${plural(holds.length, "time")}, at most ${most} characters`));
 }
 
 function depthOf(span, spans) {

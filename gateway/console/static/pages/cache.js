@@ -1,5 +1,5 @@
 import { ask } from "../api.js";
-import { bars, count, dated, el, panel, percent } from "../dom.js";
+import { bars, count, dated, el, panel, percent, plural } from "../dom.js";
 import { choice, labelled, outcome, sure, textInput } from "../forms.js";
 import { money } from "../money.js";
 import { cards, table } from "../tables.js";
@@ -10,7 +10,7 @@ function cachePanel(name, stats) {
   const exact = stats.exact_hits_total ?? 0, near = stats.semantic_hits_total ?? 0, missed = stats.misses_total ?? 0, all = exact + near + missed;
   return panel(`Cache "${name}"`, all ? `${percent((exact + near) / all)} of ${count(all)} look-ups were hits` : "no look-up yet", el("div", { class: "stack" },
     bars([["exact hits", exact], ["hits by meaning", near], ["misses", missed]], count),
-    el("p", { class: "note" }, `${count(stats.saved_tokens_total ?? 0)} tokens saved, ${count(stats.stored_total ?? 0)} answers stored, ${count(stats.store_evicted_total ?? stats.store_evicted ?? 0)} pushed out, ${count(stats.false_hit_reports_total ?? 0)} false hits reported`)));
+    el("p", { class: "note" }, `${count(stats.saved_tokens_total ?? 0)} ${plural(stats.saved_tokens_total ?? 0, "token")} saved, ${count(stats.stored_total ?? 0)} ${plural(stats.stored_total ?? 0, "answer")} stored, ${count(stats.store_evicted_total ?? stats.store_evicted ?? 0)} pushed out, ${count(stats.false_hit_reports_total ?? 0)} false hits reported`)));
 }
 
 const size = (bytes) => bytes === null ? "–" : bytes < 1e4 ? `${bytes} B` : bytes < 1e7 ? `${(bytes / 1e3).toFixed(0)} kB` : `${(bytes / 1e6).toFixed(0)} MB`;
@@ -52,7 +52,7 @@ export async function page({ signal }) {
     if (!(await sure("Purge?", `Withdrawn: ${words(asked)}. They are answered anew from now on, at full cost, on every gateway that shares the store.`, "Purge"))) return;
     const done = await attempt(async () => {
       const { purged } = await ask("/v1/cache/purge", { method: "POST", body: asked });
-      return Object.entries(purged).map(([name, n]) => `${n} entries of "${name}" are gone`).join(", ") || "There is no cache.";
+      return Object.entries(purged).map(([name, n]) => `${n} ${plural(n, "entry", "entries")} of "${name}" removed`).join(", ") || "There is no cache.";
     });
     if (done) await draw();
   };

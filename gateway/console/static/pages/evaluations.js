@@ -1,7 +1,7 @@
 import { address } from "../address.js";
 import { ask } from "../api.js";
 import { whisker } from "../columns.js";
-import { chip, count, el, panel, percent } from "../dom.js";
+import { chip, count, el, panel, percent, plural } from "../dom.js";
 import { feedbackPanel } from "../feedback.js";
 import { choice, labelled } from "../forms.js";
 import { cards, table } from "../tables.js";
@@ -39,7 +39,7 @@ async function report({ signal, detail, params, go }) {
   const versions = [...Object.entries(found.variants).map(([name, figures]) => [other ? `${name} (${when(found.when)})` : name, figures]), ...Object.entries(other?.variants ?? {}).map(([name, figures]) => [`${name} (${other.suite}, ${when(other.when)})`, figures])];
   const select = choice("beside", [["", "nothing"], ...all.data.filter((one) => !one.error && one.name !== detail).map((one) => [one.name, `${one.suite}, ${when(one.when)}`])], beside);
   select.addEventListener("change", () => go(address("evaluations", { with: select.value }, detail)));
-  return [el("div", { class: "head" }, el("h1", {}, found.suite), el("p", {}, `${when(found.when)}, ${found.cases} cases${found.repeat > 1 ? `, each asked ${found.repeat} times` : ""}`), el("a", { class: "end", href: "#/evaluations" }, "All reports")),
+  return [el("div", { class: "head" }, el("h1", {}, found.suite), el("p", {}, `${when(found.when)}, ${found.cases} ${plural(found.cases, "case")}${found.repeat > 1 ? `, each asked ${found.repeat} ${plural(found.repeat, "time")}` : ""}`), el("a", { class: "end", href: "#/evaluations" }, "All reports")),
     found.notes.length || found.judge_agreement ? notesPanel(found) : null, found.comparison ? comparisonPanel(found.comparison) : null,
     panel("Figures side by side", "with 95 % intervals", el("div", { class: "stack" }, labelled("Beside another report", select), figuresTable(versions))), casesPanel(found)].filter(Boolean);
 }
@@ -51,9 +51,9 @@ function notesPanel(found) {
 
 function comparisonPanel(compared) {
   const difference = compared.difference;
-  return panel(`${compared.right} against ${compared.left}`, `over ${compared.cases} cases that both were asked`, el("div", { class: "stack" },
-    el("p", {}, judged(compared), difference ? ` between ${points(difference.low)} and ${points(difference.high)}` : " no difference could be told"), el("p", {}, `${compared.better} cases are better, ${compared.worse} worse.`),
-    compared.preferences ? el("p", {}, `The judge prefers ${compared.left} ${compared.preferences.left ?? 0} times, ${compared.right} ${compared.preferences.right ?? 0} times, neither ${compared.preferences.tie ?? 0} times.`) : null));
+  return panel(`${compared.right} against ${compared.left}`, `over ${compared.cases} ${plural(compared.cases, "case")} that both were asked`, el("div", { class: "stack" },
+    el("p", {}, judged(compared), difference ? ` between ${points(difference.low)} and ${points(difference.high)}` : " no difference could be told"), el("p", {}, `${compared.better} better, ${compared.worse} worse.`),
+    compared.preferences ? el("p", {}, `The judge prefers ${compared.left} ${compared.preferences.left ?? 0} ${plural(compared.preferences.left ?? 0, "time")}, ${compared.right} ${compared.preferences.right ?? 0} ${plural(compared.preferences.right ?? 0, "time")}, neither ${compared.preferences.tie ?? 0} ${plural(compared.preferences.tie ?? 0, "time")}.`) : null));
 }
 
 function figuresTable(versions) {
@@ -82,7 +82,7 @@ function casesPanel(found) {
   const draw = () => {
     const wanted = every.filter(([id, answers]) => !which.value || (which.value === "failing" ? answers.some((one) => !one.passed) : which.value === "worse" ? worse.has(id) : answers.some((one) => one.tags.includes(which.value.slice(4)))));
     shown.replaceChildren(...wanted.slice(0, most).map(([id, answers]) => caseNode(id, answers)));
-    note.textContent = `${wanted.length} of ${every.length} cases`;
+    note.textContent = `${wanted.length} of ${every.length} ${plural(every.length, "case")}`;
     more.hidden = wanted.length <= most;
   };
   which.addEventListener("change", () => { most = CASES; draw(); });

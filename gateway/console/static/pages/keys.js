@@ -1,6 +1,6 @@
 import { ask } from "../api.js";
 import { columns, columnsTable, gauge } from "../columns.js";
-import { chip, count, el, panel } from "../dom.js";
+import { chip, count, el, panel, plural } from "../dom.js";
 import { choice, copyButton, labelled, outcome, question, sure, textInput } from "../forms.js";
 import { limitFields, limitWords, limitsOf } from "../limits.js";
 import { filterBar, keepAddress } from "../list.js";
@@ -66,7 +66,7 @@ function costPanel(rows, days, by, currency) {
   }
   const lines = [...sums].sort((a, b) => b[1].cost - a[1].cost || b[1].requests - a[1].requests).slice(0, MOST).map(([who, sum]) => el("tr", {}, el("td", { class: "breaks" }, who || "none"), el("td", { class: "number" }, count(sum.requests)), el("td", { class: "number" }, count(sum.errors)), el("td", { class: "number minor" }, count(sum.prompt_tokens)), el("td", { class: "number minor" }, count(sum.completion_tokens)), el("td", { class: "number" }, format(sum.cost))));
   return el("div", { class: "grid two" },
-    panel("Cost over time", `${format(whole)} in ${days.length} days, by ${name}; days of UTC`, columns({ label: "Cost a day", slots, format }), el("p", { class: "kinds" }, kinds.map(([kind, text]) => el("span", {}, el("span", { class: `kind ${kind}` }), text))), columnsTable("Cost a day", slots, format)),
+    panel("Cost over time", `${format(whole)} in ${days.length} ${plural(days.length, "day")}, by ${name}; days of UTC`, columns({ label: "Cost a day", slots, format }), el("p", { class: "kinds" }, kinds.map(([kind, text]) => el("span", {}, el("span", { class: `kind ${kind}` }), text))), columnsTable("Cost a day", slots, format)),
     panel("Used", `in the same days, by ${name}`, table("Usage", [[WHO.find(([value]) => value === by)[1]], ["Requests", "number"], ["Errors", "number"], ["Prompt", "number minor"], ["Answer", "number minor"], ["Cost", "number"]], lines, "Nothing was used in this time.")));
 }
 

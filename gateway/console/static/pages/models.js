@@ -1,6 +1,6 @@
 import { address } from "../address.js";
 import { Failure, ask } from "../api.js";
-import { cell, chip, count, el, facts, ms, panel, percent, when } from "../dom.js";
+import { cell, chip, count, el, facts, ms, panel, percent, plural, when } from "../dom.js";
 import { outcome, sure } from "../forms.js";
 import { table } from "../tables.js";
 
@@ -93,7 +93,7 @@ const evidence = ({ evidence: found, needed }) => (needed === null ? "decides no
 function newest({ decisions, canary }) {
   const last = decisions.at(-1);
   if (!last) return null;
-  return el("p", {}, `${DONE[last.action] ?? last.action} ${when(last.at_s)} by ${last.by} after ${count(last.requests)} requests: ${last.reason || "no reason was given"}${last.share ? `; ${percent(last.share)} to ${canary}` : ""}.`);
+  return el("p", {}, `${DONE[last.action] ?? last.action} ${when(last.at_s)} by ${last.by} after ${count(last.requests)} ${plural(last.requests, "request")}: ${last.reason || "no reason was given"}${last.share ? `; ${percent(last.share)} to ${canary}` : ""}.`);
 }
 
 // A canary that advances or stops by itself: where it stands, what it waits for, and what was decided why.

@@ -1,7 +1,7 @@
 import { address } from "../address.js";
 import { ask } from "../api.js";
 import { histogram, legend, slices } from "../charts.js";
-import { cell, chip, clock, count, el, ms, panel, percent, when } from "../dom.js";
+import { cell, chip, clock, count, el, ms, panel, percent, plural, when } from "../dom.js";
 import { RANGES, filterBar, keepAddress, localMoment, rangeOf } from "../list.js";
 import { ENDINGS, money } from "../outcome.js";
 import { table } from "../tables.js";
@@ -25,17 +25,17 @@ function tiles(found, to) {
     tile("Requests", count(requests), `${count(Math.round((10 * requests) / minutes) / 10)} a minute`, to({})),
     tile("Failed", count(outcomes.failed), `${share(outcomes.failed, requests)} of all`, to({ outcome: "failed" })),
     tile("Refused by rails", count(outcomes.refused), `${share(outcomes.refused, requests)} of all`, to({ outcome: "refused" })),
-    tile("Callers' mistakes", count(outcomes.rejected), `${count(outcomes.left)} callers left`, to({ outcome: "rejected" })),
+    tile("Callers' mistakes", count(outcomes.rejected), `${count(outcomes.left)} ${plural(outcomes.left, "caller")} left`, to({ outcome: "rejected" })),
     slow("first_ms", "First text within"), slow("ms", "Whole within"),
-    tile("Cost", money(found.cost_nanos, found.currency), `${count(found.prompt_tokens)} tokens in, ${count(found.completion_tokens)} out`, to({})),
-    tile("From the cache", share(found.cached, requests), `${count(found.cached)} requests`, to({ cached: "true" })));
+    tile("Cost", money(found.cost_nanos, found.currency), `${count(found.prompt_tokens)} ${plural(found.prompt_tokens, "token")} in, ${count(found.completion_tokens)} out`, to({})),
+    tile("From the cache", share(found.cached, requests), `${count(found.cached)} ${plural(found.cached, "request")}`, to({ cached: "true" })));
 }
 
 function objectives(found, to) {
   const { latency } = found;
   const line = (text, data, filter) => el("tr", {}, cell(text), cell(el("a", { href: to(filter) }, count(data.over))), cell(data.count ? percent(1 - data.over / data.count) : "–", "number"));
   const missed = found.judged - found.met;
-  return panel("Objectives", found.judged ? `${share(found.met, found.judged)} of ${count(found.judged)} requests kept all of them` : "no request yet",
+  return panel("Objectives", found.judged ? `${share(found.met, found.judged)} of ${count(found.judged)} ${plural(found.judged, "request")} kept all of them` : "no request yet",
     table("Service level objectives", [["Objective"], ["Missed by"], ["Kept", "number"]], [
       line(`First text within ${ms(latency.first_ms.objective_ms)}`, latency.first_ms, { first_over_ms: latency.first_ms.objective_ms }),
       line(`A token within ${ms(latency.token_ms.objective_ms)} on average`, latency.token_ms, { token_over_ms: latency.token_ms.objective_ms }),
@@ -47,7 +47,7 @@ function rails(found, to) {
   const rows = found.verdicts.filter(([, , verdict]) => verdict !== "pass").map(([slot, rail, verdict, n]) =>
     el("tr", {}, cell(rail, "name"), cell(slot === "screen" ? "prompt" : "answer"), cell(chip(verdict, verdict === "block" || verdict === "failed" ? "bad" : "warn")), cell(el("a", { href: to({ rail, verdict }) }, count(n)), "number")));
   const passed = found.verdicts.filter(([, , verdict]) => verdict === "pass").reduce((sum, [, , , n]) => sum + n, 0);
-  return panel("Rails that acted", `${count(passed)} times a rail let pass`, table("Verdicts of rails", [["Rail"], ["Read"], ["Verdict"], ["Requests", "number"]], rows, "No rail acted in this range."));
+  return panel("Rails that acted", `${count(passed)} ${plural(passed, "time")} a rail let pass`, table("Verdicts of rails", [["Rail"], ["Read"], ["Verdict"], ["Requests", "number"]], rows, "No rail acted in this range."));
 }
 
 function endings(found, to) {
@@ -97,7 +97,7 @@ function turnedAway(now) {
   if (!by.size) return null;
   const all = [...by.values()].reduce((sum, n) => sum + n, 0), most = [...by].sort(([, a], [, b]) => b - a).slice(0, 5);
   const said = ` turned away at the door in the last half hour, the last about ${clock(slices.at(-1).at_s)}: every model was too busy ([server] shed_s). They have no line among the requests. By tenant: `;
-  return el("section", { class: "notice", "aria-label": "Turned away" }, el("p", {}, el("strong", {}, `${count(all)} requests`), said, most.map(([tenant, n]) => `${tenant} ${count(n)}`).join(", "), by.size > most.length ? ", …" : ""));
+  return el("section", { class: "notice", "aria-label": "Turned away" }, el("p", {}, el("strong", {}, `${count(all)} ${plural(all, "request")}`), said, most.map(([tenant, n]) => `${tenant} ${count(n)}`).join(", "), by.size > most.length ? ", …" : ""));
 }
 
 export async function page({ signal, params: given, onTick }) {

@@ -1,6 +1,6 @@
 import { ask, events, key } from "../api.js";
 import { asCurl, asPythonClient, asTypeScript, bodyOf } from "../copies.js";
-import { el, facts, ms, panel } from "../dom.js";
+import { el, facts, ms, panel, plural } from "../dom.js";
 import { choice, copyButton, labelled, textInput } from "../forms.js";
 import { compact } from "../raw_json.js";
 import { schemaLint } from "../schema_lint.js";
@@ -105,7 +105,7 @@ export async function page({ signal }) {
     else if (story.tokens_withheld) beside.replaceChildren(panel("Tokens of the answer", null, el("p", { class: "empty" }, `Withheld: ${story.tokens_withheld}.`)));
     below.replaceChildren(...[
       panel("What each stage decided", e ? `queue ${ms(e.queue_ms)}, prefill ${ms(e.prefill_ms)}, decode ${ms(e.decode_ms)}, masks ${ms(e.mask_ms)}` : "answered without the engine", stagesTable(story.stages)),
-      usage ? panel("Usage", null, facts([["Prompt", `${usage.prompt_tokens} tokens, ${usage.prompt_tokens_details?.cached_tokens ?? 0} reused`], ["Answer", `${usage.completion_tokens} tokens`]])) : null].filter(Boolean));
+      usage ? panel("Usage", null, facts([["Prompt", `${usage.prompt_tokens} ${plural(usage.prompt_tokens, "token")}, ${usage.prompt_tokens_details?.cached_tokens ?? 0} reused`], ["Answer", `${usage.completion_tokens} ${plural(usage.completion_tokens, "token")}`]])) : null].filter(Boolean));
   }
 
   stop.addEventListener("click", () => running?.abort());

@@ -1,6 +1,6 @@
 import { Failure, ask } from "../api.js";
 import { columns, columnsTable } from "../columns.js";
-import { chip, count, el, ms, panel, percent } from "../dom.js";
+import { chip, count, el, ms, panel, percent, plural } from "../dom.js";
 import { choice, labelled, outcome, sure } from "../forms.js";
 import { filterBar, keepAddress } from "../list.js";
 import { cards } from "../tables.js";
@@ -63,7 +63,7 @@ function slotsOf(told, last, by, keep, hues) {
 
 function verdictsPanel(told, last, by, keep) {
   const hues = huesOf(told.slices, by, keep), slots = slotsOf(told, last, by, keep, hues), kinds = new Map([...hues.values()]), label = { outcome: "Verdicts of rails", rail: "Rails that found something", category: "What rails found" }[by];
-  return panel(by === "outcome" ? "Verdicts over time" : `${label}, over time`, `each column ${told.slice_s < 3600 ? `${told.slice_s / 60} minutes` : `${(told.slice_s / 3600).toFixed(1)} hours`}; a week is kept${told.survives ? "" : ", in memory"}`, columns({ label, slots, format: count }),
+  return panel(by === "outcome" ? "Verdicts over time" : `${label}, over time`, `each column ${told.slice_s < 3600 ? `${told.slice_s / 60} ${plural(told.slice_s / 60, "minute")}` : `${(told.slice_s / 3600).toFixed(1)} hours`}; a week is kept${told.survives ? "" : ", in memory"}`, columns({ label, slots, format: count }),
     el("p", { class: "kinds" }, [...kinds].map(([kind, text]) => el("span", {}, el("span", { class: `kind ${kind}` }), text))), columnsTable(label, slots, count));
 }
 

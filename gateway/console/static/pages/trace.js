@@ -1,6 +1,6 @@
 import { address } from "../address.js";
 import { ask } from "../api.js";
-import { count, dated, el, facts, ms, panel } from "../dom.js";
+import { count, dated, el, facts, ms, panel, plural } from "../dom.js";
 import { feedbackPanel } from "../feedback.js";
 import { ENDINGS, ended, money } from "../outcome.js";
 import { tokenView } from "../tokens.js";
@@ -31,7 +31,7 @@ function failure(found) {
 function tiles(found) {
   const e = found.engine ?? {};
   const entries = [["Whole", ms(found.ms), found.model], ["First text", ms(found.first_ms), "after rails"], ["Queue", ms(e.queue_ms), "before the engine"],
-    ["Prefill", ms(e.prefill_ms), `${count(found.prompt_tokens)} tokens, ${count(found.cached_tokens)} reused`], ["Decode", ms(e.decode_ms), `${count(e.tokens ?? found.completion_tokens)} tokens, ${count(e.forced_tokens ?? 0)} forced`],
+    ["Prefill", ms(e.prefill_ms), `${count(found.prompt_tokens)} ${plural(found.prompt_tokens, "token")}, ${count(found.cached_tokens)} reused`], ["Decode", ms(e.decode_ms), `${count(e.tokens ?? found.completion_tokens)} ${plural(e.tokens ?? found.completion_tokens, "token")}, ${count(e.forced_tokens ?? 0)} forced`],
     ["Masks", ms(e.mask_ms), e.drafted_tokens ? `${e.accepted_tokens} of ${e.drafted_tokens} guesses right` : "no guesses"]];
   return el("dl", { class: "tiles" }, entries.map(([name, value, sub]) => el("div", { class: "tile" }, el("dt", {}, name), el("dd", {}, value), el("dd", { class: "sub" }, sub ?? ""))));
 }
