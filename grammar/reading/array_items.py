@@ -7,11 +7,14 @@ from decimal import Decimal
 from json import JSONDecoder
 from typing import Any
 
+from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.schema.constants import canonical
 
 NO_ITEM = object()
 """No item has begun after the last comma."""
 _BLANKS = " \t\r\n"
+_READ_A_CHARGE = 400
+"""Characters of items that are read per unit charged."""
 _decode = JSONDecoder(parse_float=Decimal).raw_decode
 """Exact: otherwise a number with enough digits would equal a shorter one, and nothing could follow."""
 
@@ -21,7 +24,7 @@ class ArrayItems:
 
     Mutable. What it holds is compared with the text whenever it is asked, so that a tape may go back without a word."""
 
-    __slots__ = ("_ends", "_text", "_values", "places")
+    __slots__ = ("_ends", "_item", "_rest", "_text", "_values", "places")
 
     def __init__(self) -> None:
         self.places: dict[Any, int] = {}
@@ -30,6 +33,9 @@ class ArrayItems:
         self._ends: list[int] = []
         """End of each item, after its comma, in bytes from the array's bracket."""
         self._text = b"["
+        self._rest: bytes | None = None
+        self._item: Any = NO_ITEM
+        """What was read last behind the last comma, and as what."""
 
     def given(self, array: bytes) -> dict[Any, int]:
         """Return `places` for an array's text up to where its next item begins."""
@@ -37,9 +43,13 @@ class ArrayItems:
         return self.places
 
     def read(self, array: bytes) -> Any:
-        """Return `last` in `canonical` form."""
-        last = self.last(array)
-        return last if last is NO_ITEM else canonical(last)
+        """Return `last` in `canonical` form. It is read once for all tokens of a mask that end it at the same place."""
+        self._keep(array)
+        if array[len(self._text) :] != self._rest:
+            last = self.last(array)
+            self._item = last if last is NO_ITEM else canonical(last)
+            self._rest = array[len(self._text) :]
+        return self._item
 
     def last(self, array: bytes) -> Any:
         """Return the last item of `array`, and keep those before it; `NO_ITEM` where it ends with a comma or the
@@ -48,6 +58,7 @@ class ArrayItems:
         self._keep(array)
         behind = len(self._text)
         rest = array[behind:].decode()
+        charge(len(rest) / _READ_A_CHARGE)
         over = 0
         try:
             while (at := _behind_blanks(rest, over)) < len(rest):

@@ -30,6 +30,7 @@ from sluicegate.grammar.json.plans import Plans
 from sluicegate.grammar.lexemes.remaining import SharedWords
 from sluicegate.grammar.matching.state import ParserStates
 from sluicegate.grammar.parsing.parser import ParserReading
+from sluicegate.grammar.reading.array_items import ArrayItems
 from sluicegate.grammar.reading.reading import Run
 from tests.grammar.grammar_checks import allowed, byte_vocabulary
 
@@ -321,3 +322,15 @@ def test_the_error_of_a_wide_object_asks_few_names_for_their_place(monkeypatch: 
     asked.clear()
     matcher._reading()
     assert 0 < len(asked) < 1_000
+
+
+def test_a_long_last_item_is_read_once_for_the_tokens_that_may_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = [*(bytes([value]) for value in range(256)), b"", *(b"}" + bytes([value]) for value in range(32, 127))]
+    vocabulary = Vocabulary.from_bytes(words, eos_token_ids=[256])
+    matcher = compile_json_schema({"type": "array", "uniqueItems": True}, vocabulary).matcher()
+    for byte in b'[1,{"k":"' + b"long " * 200 + b'"':
+        matcher.accept(byte)
+    read = charges_of(monkeypatch, ArrayItems, "last", lambda given, _: len(given[1]) // 1_000)
+    assert {words[token] for token in allowed(matcher, vocabulary) if words[token][:1] == b"}"} == {b"}", b"},", b"}]"}
+    assert len([work for _, work in read if work]) == 1
+    assert not too_little(read)
