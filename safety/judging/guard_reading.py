@@ -23,6 +23,8 @@ from sluicegate.safety.judging.session import Assessment, JudgedReading
 
 TOP_LOGPROBS = 20
 """Number of likeliest next tokens among which the two words of a choice are searched."""
+BETWEEN = "\n\n"
+"""Between messages that are one turn to a guard."""
 LEFT_OUT = "[...]"
 """The user's turn before an assistant's with which a conversation begins, as far as a guard reads it."""
 
@@ -128,20 +130,21 @@ class _GuardReading:
 
 def conversation(request: Request, most_chars: int) -> list[Turn]:
     """Return the newest `most_chars` characters of the messages before the answer, in the guard's roles."""
-    turns: list[Turn] = []
+    turns: list[tuple[str, list[str]]] = []
     left = most_chars
     for message in reversed(request.messages):
+        if not message.content:
+            continue
+        role = "assistant" if message.role == "assistant" else "user"
+        is_new = not turns or turns[-1][0] != role  # templates want turns that alternate
+        left -= 0 if is_new else len(BETWEEN)
         if left <= 0:
             break
-        role = "assistant" if message.role == "assistant" else "user"
-        text = message.content[-left:]
-        left -= len(text)
-        if turns and turns[-1][0] == role:  # templates want turns that alternate
-            turns[-1] = role, f"{text}\n\n{turns[-1][1]}"
-        elif text:
-            turns.append((role, text))
-    turns.reverse()
-    return turns
+        if is_new:
+            turns.append((role, []))
+        turns[-1][1].append(message.content[-left:])
+        left -= len(turns[-1][1][-1])
+    return [(role, BETWEEN.join(reversed(texts))) for role, texts in reversed(turns)]
 
 
 def judged_after(request: Request, most_chars: int, lead: str) -> tuple[list[Turn], str]:
@@ -154,7 +157,7 @@ def judged_after(request: Request, most_chars: int, lead: str) -> tuple[list[Tur
     if turns[-1][0] == "assistant":
         said = turns.pop()[1]
         if not lead:
-            lead = f"{said}\n\n"
+            lead = f"{said}{BETWEEN}"
         elif said.endswith(lead):
             lead = said
     if not turns or turns[0][0] == "assistant":

@@ -433,7 +433,19 @@ def test_a_guard_reads_the_newest_of_the_conversation_in_turns() -> None:
     ]
     request = Request("r", "m", tuple(messages))
     assert conversation(request, 1000) == [("user", "Be brief.\n\n" + "a" * 50), ("assistant", "b"), ("user", "c\n\nd")]
-    assert conversation(request, 5) == [("user", "aa"), ("assistant", "b"), ("user", "c\n\nd")]
+    assert conversation(request, 7) == [("user", "aa"), ("assistant", "b"), ("user", "c\n\nd")]
+
+
+@pytest.mark.parametrize("said", ["a", "", "ab "])
+def test_thousands_of_short_messages_are_no_more_than_a_guard_is_to_read(said: str) -> None:
+    """What joins them counts, and messages without text add nothing: a guard's context may be no longer."""
+    messages = (*[Message("user", said)] * 4_000, Message("user", "x"))
+    turns = conversation(Request("r", "m", messages), 1_000)
+    [(role, text)] = turns
+    assert role == "user"
+    assert text.endswith(f"{said}\n\nx" if said else "x")
+    assert len(text) <= 1_000
+    assert len(text) > 900 or not said
 
 
 def strict(messages: list[dict[str, str]], **_: Any) -> str:
