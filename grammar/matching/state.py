@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import le
 from typing import Any, Final
 
@@ -82,15 +82,15 @@ class ParserState:
         """Whether this state is known to be that of any string, at the beginning of a character: all tokens of
         `Vocabulary.plain` lead back to it."""
         # read alone: most states of a long text have only one of the two, and none once they are forgotten
-        self.steps: dict[int, ParserState | None] = _NO_STEPS
-        self.tokens: dict[int, ParserState] = _NO_TOKENS
+        self.steps: dict[int, ParserState | None] = _NO_STEPS  # type: ignore[assignment]
+        self.tokens: dict[int, ParserState] = _NO_TOKENS  # type: ignore[assignment]
         self.answered: dict[int, AskedToken] | None = None
         """For tokens on which new property names are checked."""
 
     def forget(self) -> None:
         """Drop what can be worked out again: the mask, and the states behind bytes and tokens."""
         self.mask, self.answered = None, None
-        self.steps, self.tokens = _NO_STEPS, _NO_TOKENS
+        self.steps, self.tokens = _NO_STEPS, _NO_TOKENS  # type: ignore[assignment]
 
     def keep_step(self, byte: int, after: ParserState | None) -> None:
         if self.steps is _NO_STEPS:
@@ -103,9 +103,9 @@ class ParserState:
         self.tokens[token_id] = after
 
 
-_NO_STEPS: dict[int, ParserState | None] = {}
-_NO_TOKENS: dict[int, ParserState] = {}
-"""Of states that have none; nothing is written to them."""
+_NO_STEPS: Mapping[int, ParserState | None] = {}
+_NO_TOKENS: Mapping[int, ParserState] = {}
+"""Of states that have none; nothing is written to them, see `ParserState.keep_step`."""
 
 
 class AskedToken:
