@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from secrets import token_hex
 from typing import Any, Protocol
 
-from sluicegate.plugins import Caller, Channel, Request
+from sluicegate.plugins import Caller, Channel, Message, Request
 from sluicegate.plugins.control_tokens import control_tokens, defused
 from sluicegate.safety.detection.guards import GuardAnswer, GuardFormat, Turn
 from sluicegate.safety.judging.session import Assessment, JudgedReading
@@ -129,11 +129,12 @@ class _GuardReading:
 
 
 def conversation(request: Request, most_chars: int) -> list[Turn]:
-    """Return the newest `most_chars` characters of the messages before the answer, in the guard's roles."""
+    """Return the newest `most_chars` characters of the messages before the answer, in the guard's roles. Calls of tools
+    are part of what the assistant said: `name(arguments)`."""
     turns: list[tuple[str, list[str]]] = []
     left = most_chars
     for message in reversed(request.messages):
-        if not message.content:
+        if not (said := _said(message)):
             continue
         role = "assistant" if message.role == "assistant" else "user"
         is_new = not turns or turns[-1][0] != role  # templates want turns that alternate
@@ -142,9 +143,16 @@ def conversation(request: Request, most_chars: int) -> list[Turn]:
             break
         if is_new:
             turns.append((role, []))
-        turns[-1][1].append(message.content[-left:])
+        turns[-1][1].append(said[-left:])
         left -= len(turns[-1][1][-1])
     return [(role, BETWEEN.join(reversed(texts))) for role, texts in reversed(turns)]
+
+
+def _said(message: Message) -> str:
+    if not message.tool_calls:
+        return message.content
+    calls = [f"{call.name}({call.arguments})" for call in message.tool_calls]
+    return "\n".join([message.content, *calls] if message.content else calls)
 
 
 def judged_after(request: Request, most_chars: int, lead: str) -> tuple[list[Turn], str]:

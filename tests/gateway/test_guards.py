@@ -33,6 +33,7 @@ from sluicegate.plugins import (
     Registry,
     Request,
     StageFailed,
+    ToolCall,
 )
 from sluicegate.plugins.testing import ScriptedModel, chunkings, make_request
 from sluicegate.safety import JudgeRail, RailPolicy, WindowLimits, register
@@ -434,6 +435,17 @@ def test_a_guard_reads_the_newest_of_the_conversation_in_turns() -> None:
     request = Request("r", "m", tuple(messages))
     assert conversation(request, 1000) == [("user", "Be brief.\n\n" + "a" * 50), ("assistant", "b"), ("user", "c\n\nd")]
     assert conversation(request, 7) == [("user", "aa"), ("assistant", "b"), ("user", "c\n\nd")]
+
+
+def test_a_guard_reads_what_the_assistant_called_as_something_it_said() -> None:
+    """What a tool's result answers is in the call: without it the result stands alone."""
+    calls = (ToolCall("1", "look", '{"at": "the well"}'), ToolCall("2", "wait", "{}"))
+    asked, done = Message("user", "Go on."), Message("tool", "Done.", tool_call_id="1")
+    for content, said in (("", ""), ("I look.", "I look.\n")):
+        messages = (asked, Message("assistant", content, tool_calls=calls), done)
+        turns = [("user", "Go on."), ("assistant", said + 'look({"at": "the well"})\nwait({})'), ("user", "Done.")]
+        assert conversation(Request("r", "m", messages), 1_000) == turns
+    assert conversation(Request("r", "m", messages), 13)[0] == ("assistant", "wait({})")
 
 
 @pytest.mark.parametrize("said", ["a", "", "ab "])
