@@ -23,6 +23,7 @@ connection per call, with a handshake for each; 16 connections carry more calls 
 MAX_CONNECTIONS = 100
 """Most connections of other clients, and to each node of a Cluster: more than there are ever calls under way."""
 
+A_NODE = "it is a node of a Cluster; write the url as redis+cluster://HOST:PORT"
 _REASONS = (
     ("invalid username-password", "it refuses the user or the password of the url; correct them"),
     ("Authentication required", "it asks for a password; put it into the url, redis://:PASSWORD@HOST"),
@@ -33,6 +34,8 @@ _REASONS = (
     ("loading the dataset", "it still reads its data; it answers by itself"),
     ("used memory", "its memory is full; raise its maxmemory"),
     ("MISCONF", "it cannot save to its disk and takes no writes; make room"),
+    ("MovedError", A_NODE),
+    ("hash to the same slot", A_NODE),
     ("Protocol Error", "what answers there is no Redis; correct the host and port of the url"),
     ("name or service not known", "its host has no address; correct the url"),
     ("connection refused", "nothing listens there; start it, or correct the url"),
@@ -75,7 +78,8 @@ async def evaluate(client: Any, parts: tuple[Any, ...], patience_s: float) -> An
 
 def why_of(error: BaseException) -> str:
     """Return what an error of Redis means and what to do, with the kind of error; to be shown to anybody."""
-    kind, text = type(error).__name__, str(error).lower()
+    kind = type(error).__name__
+    text = f"{kind} {error}".lower()
     said = next((reason for part, reason in _REASONS if part.lower() in text), None)
     if said is None and "Timeout" in kind:
         said = "it does not answer in time; look at its load, and at the way there"
@@ -115,7 +119,8 @@ def connect_blocking(url: str, *, patience_s: float = 1.0, retries: int = 1) -> 
         client = library.from_url(url, **options)
         _pools().leave_replicas(client.connection_pool)
         return client
-    return make(library, rest, options | ({"ssl": True} if scheme.startswith("rediss") else {}))
+    pool = {"connection_pool_class": _pools().BlockingSentinelPool} if make is _sentinel else {}
+    return make(library, rest, options | ({"ssl": True} if scheme.startswith("rediss") else {}), **pool)
 
 
 def _library() -> Any:

@@ -36,7 +36,7 @@ from sluicegate.cache.entries import (
 from sluicegate.cache.stores.codec import HEAD_BYTES, EntrySealer, decode_row, encode, encode_row, has_label, mark, read
 from sluicegate.cache.stores.entry_check import MAX_ENTRY_BYTES, CorruptEntry
 from sluicegate.cache.stores.memory import keepable
-from sluicegate.cache.stores.redis_client import Tls, connect
+from sluicegate.cache.stores.redis_client import Tls, connect, why_of
 from sluicegate.cache.stores.resilient_calls import ResilientCalls
 from sluicegate.cache.stores.vector_sets import VectorSets
 from sluicegate.plugins import Answer, CacheKey, Trouble
@@ -87,7 +87,9 @@ class RedisStore:
             "skipped",
         )
         self._counts = Counts({f"{name}_total": 0.0 for name in (*names, "opened")})
-        self._calls = ResilientCalls("Redis", self._client.ping, self._counts, deadline_s=deadline_s)
+        self._calls = ResilientCalls(
+            "Redis", self._client.ping, self._counts, deadline_s=deadline_s, explain=_explained
+        )
 
     # --- what a request needs ----------------------------------------------------------------------------------
 
@@ -326,3 +328,7 @@ def _texts(state: Any) -> dict[str, str]:
 
 def _is_wrong_type(reply: Any) -> bool:
     return isinstance(reply, Exception) and str(reply).startswith("WRONGTYPE")
+
+
+def _explained(error: BaseException) -> str:
+    return f"{why_of(error)} [{error}]"

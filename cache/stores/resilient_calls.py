@@ -39,7 +39,9 @@ class ResilientCalls:
         first_pause_s: float = 0.1,
         max_pause_s: float = 5.0,
         max_in_flight: int = 64,
+        explain: Callable[[BaseException], str] = str,
     ) -> None:
+        """Make a breaker that is closed. `explain`: what an error means, for the log."""
         self._name = name
         self._probe = probe
         self._counts = counts
@@ -47,6 +49,7 @@ class ResilientCalls:
         self._failures_to_open = failures_to_open
         self._first_pause_s = first_pause_s
         self._max_pause_s = max_pause_s
+        self._explain = explain
         self._slots = asyncio.Semaphore(max_in_flight)
         self._failures = 0
         self._running: set[asyncio.Task[Any]] = set()
@@ -102,7 +105,9 @@ class ResilientCalls:
         self._failures += 1
         if self._failures >= self._failures_to_open and not self.is_open:
             self._counts.add("opened_total")
-            log.warning("%s is left alone after %d failures, the last: %s", self._name, self._failures, error)
+            log.warning(
+                "%s is left alone after %d failures, the last: %s", self._name, self._failures, self._explain(error)
+            )
             self._recovery = asyncio.create_task(self._recover())
 
     async def _recover(self) -> None:

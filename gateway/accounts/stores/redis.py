@@ -9,6 +9,7 @@ again. What others wrote into our names is set aside (`sluicegate:accounts:set_a
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import re
@@ -17,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from sluicegate.cache.stores.redis_client import connect_blocking, why_of
+from sluicegate.cache.stores.redis_client import A_NODE, connect_blocking, why_of
 from sluicegate.gateway.accounts.parsing import (
     ImplausibleRow,
     known_key,
@@ -100,6 +101,13 @@ def prefix_of(url: str) -> str:
     return IN_ONE_SLOT if url.partition("://")[0].endswith("+cluster") else PREFIX
 
 
+def _is_node(client: Any) -> bool:
+    """Return whether a server is a node of a Cluster; False where its user may not ask."""
+    with contextlib.suppress(importlib.import_module("redis.exceptions").NoPermissionError):
+        return bool(int(client.info("cluster").get("cluster_enabled", 0)))
+    return False
+
+
 class RedisAccountStore:
     """An `AccountStore`."""
 
@@ -116,6 +124,8 @@ class RedisAccountStore:
         try:
             self._client = connect_blocking(self._url, patience_s=PATIENCE_S, retries=1)  # what is sent may come twice
             self._client.set(f"{self._prefix}:origin", os.urandom(8).hex(), nx=True)
+            if self._prefix == PREFIX and _is_node(self._client):
+                raise ConfigurationError(f"[accounts] url: Redis cannot be used: {A_NODE}")
         except (library.RedisError, ValueError, OSError) as error:
             raise ConfigurationError(f"[accounts] url: Redis cannot be reached or used: {why_of(error)}") from error
 

@@ -244,6 +244,8 @@ async def test_who_waits_for_a_connection_waits_no_longer_than_for_an_answer(
         ("LOADING Redis is loading the dataset in memory", "still reads its data"),
         ("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", "main server is away"),
         ("MISCONF Redis is configured to save RDB snapshots, but ...", "cannot save to its disk"),
+        ("MOVED 15841 127.0.0.1:55265", "write the url as redis+cluster://HOST:PORT"),
+        ("CROSSSLOT Keys in request don't hash to the same slot", "write the url as redis+cluster://HOST:PORT"),
     ],
 )
 def test_what_a_redis_answers_is_explained(line: str, said: str) -> None:
@@ -287,6 +289,18 @@ async def test_a_redis_that_cannot_be_used_is_refused_with_what_to_do(
         server.process.wait()
 
 
+async def test_a_node_of_a_cluster_is_no_server_of_its_own(tmp_path: Path) -> None:
+    """One node of three owned the slot that a start tried; the gateway then failed with `MovedError: 6107`."""
+    cluster = RedisCluster(tmp_path)
+    try:
+        cluster.start()
+        for node in cluster.mains:
+            with pytest.raises(ConfigurationError, match=r"a node of a Cluster; write the url as redis\+cluster://"):
+                await Accounts(AccountSettings(url=node.url), [KeySettings(id="x", key="y")]).start()
+    finally:
+        cluster.kill()
+
+
 async def test_a_sentinel_leads_to_whichever_server_is_the_main_one(redis: RedisServer, tmp_path: Path) -> None:
     """Keys, usage and limits go on at the replica that Sentinel makes the main one."""
     for name in ("replica", "sentinel"):
@@ -320,6 +334,56 @@ async def test_a_sentinel_leads_to_whichever_server_is_the_main_one(redis: Redis
     finally:
         sentinel.kill()
         replica.kill()
+
+
+async def test_a_main_server_that_was_replaced_and_does_not_know_it_gets_nothing_more(
+    redis: RedisServer, tmp_path: Path
+) -> None:
+    """It takes writes until Sentinel tells it, which here is never, and loses them: the usage of eleven seconds."""
+    for name in ("replica", "sentinel"):
+        (tmp_path / name).mkdir()
+    replica = RedisServer(tmp_path / "replica", "--replicaof", "127.0.0.1", str(redis.port))
+    replica.start()
+    replica.wait_for(b"master_link_status:up", "INFO", "replication")
+    sentinel = start_sentinel(tmp_path / "sentinel", redis.port)
+    try:
+        sentinel.wait_for(b"slaves=1", "INFO", "sentinel")
+        url = f"redis+sentinel://127.0.0.1:{sentinel.port}/main"
+        accounts = Accounts(AccountSettings(url=url, flush_s=60.0, prices=PRICES))
+        await accounts.start()
+        record = await key((accounts,), requests_per_minute=100_000, concurrency=100)
+        await used_once(accounts, record)
+        redis.ask("ACL", "SETUSER", "default", "-slaveof", "-replicaof")
+        sentinel.wait_for(b"+OK", "SENTINEL", "FAILOVER", "main")  # once it knows the replica well
+        replica.wait_for(b"role:master", "INFO", "replication")
+        sentinel.wait_for(str(replica.port).encode(), "SENTINEL", "get-master-addr-by-name", "main")
+        async with asyncio.timeout(LIMIT_S):
+            while counted(replica) < 2 or b"/" not in replica.ask("HGETALL", "sluicegate:accounts:lease:seats:key:a"):
+                await used_once(accounts, record)
+                await asyncio.sleep(0.05)
+        before = counted(redis)
+        for _ in range(20):
+            await used_once(accounts, record)
+        assert counted(redis) == before
+        assert b"role:master" in redis.ask("INFO", "replication")
+        await accounts.close()
+    finally:
+        sentinel.kill()
+        replica.kill()
+
+
+async def used_once(accounts: Accounts, record: KeyRecord) -> None:
+    request = await once_answered(lambda: asked(accounts, record))
+    settle(accounts, record, request)
+    await accounts.flush()
+
+
+def counted(redis: RedisServer) -> int:
+    """Return how many requests stand in the books of a server."""
+    [name] = redis.keys("sluicegate:accounts:usage:*")
+    said = redis.ask("HGETALL", name).split(b"\r\n")
+    at = next(at for at, word in enumerate(said) if word.endswith(b'"requests"]'))
+    return int(said[at + 2])
 
 
 async def once_answered(call: Callable[[], Awaitable[Any]]) -> Any:
