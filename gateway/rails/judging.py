@@ -131,6 +131,10 @@ class Judging:
         text = self._text(piece)
         if self._shadows:
             self._show(text, piece, ends=ending)
+        if piece.behind:  # what it brings is of text that came before, and only for judges that watch
+            if not piece.text and not ending:
+                return []
+            piece = replace(piece, probed=(), joined=(), behind=False)
         said = piece if not ending else replace(piece, finish_reason=None, ends=False, closed="", stopped_by="")
         steps = await text.feed(said)
         if self._goes_on(text) and ending:

@@ -474,6 +474,46 @@ async def test_in_shadow_scores_behind_the_text_say_what_scores_with_it_say(seed
     assert (other.outcome, other.detail) == (one.outcome, one.detail)
 
 
+@pytest.mark.parametrize("seed", range(12))
+async def test_scores_behind_an_ended_text_disturb_no_judge_that_acts(seed: int) -> None:
+    """A probe in shadow mode beside a judge that acts: scores of thoughts may come when these have ended."""
+    chance = random.Random(seed)
+    text = f"<think>{BAD}</think>{FINE * 3}"
+    single = [*spoken([(text, GRAVE)], 4)]
+    regions = Regions(Shape(None, thoughts="asked"), scores_behind=True)
+    rails = [built("probe", token_block=2.0), built("harm", block=2.0)]
+    limits = WindowLimits(rail_policies={"probe": RailPolicy(mode="shadow")})
+    request, named = make_request("What of the river?", reasoning=True), [(rail.name, rail) for rail in rails]
+    moderation, judging = (kind(named, request, Caller(), limits) for kind in (Moderation, Judging))
+    for piece in behind(chance, single):
+        for part in regions.feed(piece):
+            for step in await judging.feed(part):
+                moderation.feed(step) if isinstance(step, Piece) else moderation.apply_verdict(step)
+    for verdict in await judging.finish():
+        moderation.apply_verdict(verdict)
+    [answer] = moderation.answers()
+    assert (answer.reasoning, answer.text, answer.finish_reason) == (BAD.rstrip(), FINE * 3, "stop")
+    [outcome] = [one.outcome for one in moderation.decisions() if one.stage == "probe"]
+    assert outcome == "shadow block"
+
+
+async def test_a_judge_that_acts_reads_all_of_a_text_that_brings_scores_of_earlier_text() -> None:
+    """Parts of the text before are not those of its own: in a JSON text, whose escapes are read part by part, most of
+    it would go past the judge."""
+    request = replace(make_request("x"), constraint=Constraint("json_object", None))
+    rails = [built("probe"), built("harm", block=2.0)]
+    read: list[str] = []
+    limits = WindowLimits(rail_policies={"probe": RailPolicy(mode="shadow")})
+    judging = Judging([(rail.name, rail) for rail in rails], request, Caller(), limits)
+    bringing = Piece(0, 'They drink from the well."}', (1,), probed=({"harm": CALM},), joined=((9, 1),), behind=True)
+    for piece in (Piece(0, '{"a": "x ', (1,)), bringing, Piece(0, finish_reason="stop")):
+        read += [step.text for step in await judging.feed(piece) if isinstance(step, Piece)]
+    await judging.finish()
+    assert "".join(read) == '{"a": "x They drink from the well."}'
+    [text] = judging._choices[0].values()
+    assert text._fed == len('{"a": "x They drink from the well."}')
+
+
 @pytest.mark.parametrize("seed", range(10))
 async def test_escapes_that_come_in_parts_lose_no_scores(seed: int) -> None:
     """A token that only begins an escape has no text to read yet, and a state: it counts as in a joined piece."""
