@@ -23,6 +23,9 @@ _OF_WALK, _OF_STATE, _NODES_A_CHARGE, _TOKENS_A_CHARGE = 300, 4, 30, 500
 """Work charged per walk over the vocabulary and per state of which it is first worked out what it is steady under;
 nodes looked at, and tokens found, per unit charged: together 0.3 to 6 ms. Nodes of a large automaton take 27 to 40 ns,
 states 4 us."""
+_OF_GENERAL = 3
+"""Nodes that a walk of a general lexeme looks at in the time of one of another walk: one after the other, in small
+automata."""
 _SPARSE = 1_500
 """A larger set of tokens is kept as a bitmask."""
 
@@ -146,7 +149,7 @@ def _walk_general(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int, wanted:
             trie.byte, trie.depth, trie.skip, trie.first, trie.exact, trie.ids,
             lexeme.table, lexeme.accepting, state, flags, inside, exits,
         )  # fmt: skip
-        charge(_cost(seen, n_inside))
+        charge(_cost(seen / _OF_GENERAL, n_inside))
         ids, found = inside[:n_inside].copy(), exits[:n_exits].tolist()
     if n_inside <= _SPARSE:
         return RootClass(None, ids, ()), found
