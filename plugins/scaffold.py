@@ -40,7 +40,7 @@ README = """# sluicegate-$name
 
 A stage for slot `$slot` of Sluicegate.
 
-    pip install -e .                      # into the environment of Sluicegate
+    pip install -e . pytest               # into the environment of Sluicegate
     python -m pytest                      # its own tests
     sluicegate plugins check $name
 
@@ -130,7 +130,7 @@ def next_steps(folder: Path, name: str) -> str:
     return (
         f"{folder} is an installable plug-in that passes its own tests. Now:\n"
         f"  cd {folder}\n"
-        "  pip install -e .\n"
+        "  pip install -e . pytest\n"
         "  python -m pytest\n"
         f"  sluicegate plugins check {name}"
     )

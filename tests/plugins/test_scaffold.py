@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sluicegate.plugins import SLOTS, ConfigurationError, Registry
-from sluicegate.plugins.scaffold import scaffold
+from sluicegate.plugins.scaffold import next_steps, scaffold
 from sluicegate.plugins.testing import ScriptedModel, Unconstrained, check_stage
 
 
@@ -71,3 +71,13 @@ def test_nothing_is_ever_overwritten(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="File exists"):
         scaffold("tickets", "moderate", tmp_path)
     assert readme.read_text() == "mine"
+
+
+def test_the_next_steps_install_what_they_run(tmp_path: Path) -> None:
+    """An environment of Sluicegate has no pytest: `python -m pytest` ended with "No module named pytest"."""
+    written = scaffold("ticket-numbers", "moderate", tmp_path)
+    readme = (written / "README.md").read_text("utf-8")
+    for steps in (next_steps(written, "ticket-numbers"), readme):
+        lines = [line.split("#")[0].split() for line in steps.splitlines()]
+        assert ["pip", "install", "-e", ".", "pytest"] in lines
+        assert ["python", "-m", "pytest"] in lines
