@@ -22,7 +22,7 @@ from sluicegate.plugins.contract.sentence_ends import SentenceWatch
 
 MOST_JOINED = 16
 """Most pieces that wait for the end of a sentence."""
-BEHIND = 128
+BEHIND = 32
 """Pieces whose scores follow together, where nobody waits for them."""
 
 
