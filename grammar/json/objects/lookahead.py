@@ -16,8 +16,9 @@ from sluicegate.grammar.reading.readings import InLexeme
 from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode, PunctuationTrie
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
-_OF_ENTRY = 10
-"""Work charged for the lookahead of a name or after one: a list of constant objects asks for each of them."""
+_OF_NAME, _OF_ENTRY = 4, 10
+"""Work charged for the lookahead of an object's names, beside what their spellings are charged, and after one name. A
+list of objects asks for the names of each of them."""
 
 
 class ObjectLookahead(ObjectProgress[SourceT]):
@@ -114,7 +115,7 @@ class ObjectLookahead(ObjectProgress[SourceT]):
     def name_lookahead(self, at: PunctuationNode, vocabulary: Vocabulary) -> Lookahead | None:
         """Return the lookahead of a name at `at`, after its opening quote. None: a listed name may end there, or
         existential constraints are tracked."""
-        charge(_OF_ENTRY)
+        charge(_OF_NAME)
         punctuation = vocabulary.punctuation
         read, ends = self._listed_read(punctuation)
         if ends or self.plan.some or self.by_text:
