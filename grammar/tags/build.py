@@ -271,6 +271,12 @@ class Builder:
             lexeme = self._lexemes[key]
             if lexeme is not None:
                 readings.append(InLexeme(lexeme, lexeme.start, after))
+        if not readings:
+            raise Unsatisfiable(
+                f"a text ends where {' or '.join(map(repr, ends))} first occurs, and no text of the pattern can stand "
+                "before that; leave it out of the pattern, or name another end",
+                pointer=node.pointer,
+            )
         return tuple(readings)
 
     def _string(self, node: formats.StringFormat, follow: Continuation) -> Continuation:
