@@ -13,24 +13,24 @@ from sluicegate.grammar.budget.meter import charge, tick
 from sluicegate.grammar.budget.remembered import remembered
 
 _REMEMBERED = 10_000
-_EDGES_A_CHARGE = 100
+_EDGES_A_CHARGE, _SORTED_A_CHARGE = 100, 20
 
 
 class LengthSets:
     """The sets of states by length, as bit sets: bit q for state q. Mutable: extended on demand."""
 
     def __init__(self, dfa: CharDfa) -> None:
-        rows = dfa.table.rows
-        edges = sorted({(state, target) for state, row in enumerate(rows) for target in row.values()})
-        self._sources, self._targets = np.array(edges, np.int64).reshape(-1, 2).T
-        self._size = len(rows)
+        tails, _, heads = dfa.table.transitions()
+        self._size = size = len(dfa.table.rows)
+        charge(tails.size / _SORTED_A_CHARGE)
+        self._sources, self._targets = np.divmod(np.unique(tails * size + heads), size)
         first = sum(1 << state for state, accepts in enumerate(dfa.table.accepting) if accepts)
         self._exact = [first]
         self._seen = {first: 0}
         self._turn: int | None = None
         """Index at which the period begins; None if it is not found yet."""
         self._within: dict[tuple[int, int | None], int] = {}
-        self.every = (1 << len(rows)) - 1
+        self.every = (1 << size) - 1
 
     def within(self, low: int, high: int | None) -> int:
         """Return the states that accept some text of `low` to `high` characters (None: any number from `low` on)."""
