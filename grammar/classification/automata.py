@@ -19,10 +19,10 @@ from sluicegate.grammar.vocabulary.trie import build_trie
 from sluicegate.grammar.vocabulary.trie_node import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
-_OF_WALK, _OF_STATE, _NODES_A_CHARGE, _TOKENS_A_CHARGE = 300, 4, 30, 500
+_OF_WALK, _OF_STATE, _NODES_A_CHARGE, _TOKENS_A_CHARGE = 300, 3, 40, 500
 """Work charged per walk over the vocabulary and per state of which it is first worked out what it is steady under;
-nodes looked at, and tokens found, per unit charged: together 0.3 to 6 ms. Nodes of a large automaton take 27 to 40 ns,
-states 4 us."""
+nodes looked at, and tokens found, per unit charged: together 0.3 to 6 ms. Nodes of a large automaton take 18 to 40 ns,
+states 2.5 to 4 us."""
 _OF_GENERAL = 3
 """Nodes that a walk of a general lexeme looks at in the time of one of another walk: one after the other, in small
 automata."""
