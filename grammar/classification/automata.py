@@ -68,7 +68,7 @@ def _walk(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int) -> RootClass:
             *trie.nodes, trie.ids, lexeme.table, lexeme.accepting, state, lexeme.final, lexeme.steady,
                 inside, exits, closes,
         )  # fmt: skip
-        charge(_cost(seen, n_inside) + (unknown - _unknown(lexeme)) * _OF_STATE)
+        charge(_cost(float(seen), float(n_inside)) + (unknown - _unknown(lexeme)) * _OF_STATE)
         sparse = part is None and n_inside <= _SPARSE
         row = None if sparse else np.zeros(vocabulary.row_words, np.int32) if part is None else part.row.copy()
         if row is not None:  # from the scratch itself: a copy of a hundred thousand tokens costs as much as the walk
@@ -84,7 +84,7 @@ def _unknown(lexeme: DfaLexeme) -> int:
     return int(lexeme.steady.size - np.count_nonzero(lexeme.steady))
 
 
-def _cost(seen: int, n_inside: int) -> float:
+def _cost(seen: float, n_inside: float) -> float:
     """Return what a walk that looked at so many nodes is charged."""
     return _OF_WALK + seen / _NODES_A_CHARGE + n_inside / _TOKENS_A_CHARGE
 
@@ -149,7 +149,7 @@ def _walk_general(vocabulary: Vocabulary, lexeme: DfaLexeme, state: int, wanted:
             trie.byte, trie.depth, trie.skip, trie.first, trie.exact, trie.ids,
             lexeme.table, lexeme.accepting, state, flags, inside, exits,
         )  # fmt: skip
-        charge(_cost(seen / _OF_GENERAL, n_inside))
+        charge(_cost(float(seen) / _OF_GENERAL, float(n_inside)))
         ids, found = inside[:n_inside].copy(), exits[:n_exits].tolist()
     if n_inside <= _SPARSE:
         return RootClass(None, ids, ()), found
