@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,24 +18,13 @@ from fastapi.responses import Response, StreamingResponse
 
 from sluicegate.gateway.admin.console_filters import REVIEW, RequestFilter, RequestPage
 from sluicegate.gateway.console import ConsoleViews
+from sluicegate.gateway.http import static_page
 from sluicegate.gateway.http.guard import name_of, operator_of
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import AuthenticationError, Caller, NotFound, PermissionDenied, exact_json
 
 STATIC = Path(__file__).parent.parent / "console" / "static"
-KINDS = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
-)
-HEADERS = {
-    "content-security-policy": POLICY,
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-    "cache-control": "no-cache",
-}
+HEADERS = {**static_page.HEADERS, "content-security-policy": f"{static_page.POLICY}; img-src 'self'"}
 FEED_HEADERS = {**HEADERS, "x-accel-buffering": "no"}
 TICK_S = 1.0
 
@@ -43,36 +32,8 @@ TICK_S = 1.0
 def add_console_routes(router: APIRouter, runtime: Runtime) -> None:
     if not runtime.settings.telemetry.console:
         return
-    files = {name.as_posix(): (STATIC / name).read_bytes() for name in _names()}
-    _add_page(router, files)
+    static_page.add_static_page(router, "/console", STATIC, "the console", HEADERS)
     _add_data(router, runtime, ConsoleViews(runtime))
-
-
-def _names() -> Iterator[Path]:
-    """Yield the names of all files of the page, as its addresses name them."""
-    for path in STATIC.rglob("*"):
-        if path.suffix in KINDS:
-            yield path.relative_to(STATIC)
-
-
-def _add_page(router: APIRouter, files: dict[str, bytes]) -> None:
-    @router.head("/console", include_in_schema=False)
-    @router.get("/console", include_in_schema=False)
-    async def page() -> Response:
-        return _file(files, "index.html")
-
-    @router.head("/console/{name:path}", include_in_schema=False)
-    @router.get("/console/{name:path}", include_in_schema=False)
-    async def asset(name: str) -> Response:
-        return _file(files, name)
-
-
-def _file(files: dict[str, bytes], name: str) -> Response:
-    """Return a file of the page. Only what was read at the start is served: no path of a request ever reaches the file
-    system. Raises `NotFound`."""
-    if name not in files:
-        raise NotFound(f"the console has no file {name!r}")
-    return Response(files[name], headers={**HEADERS, "content-type": KINDS[Path(name).suffix]})
 
 
 def _add_data(router: APIRouter, runtime: Runtime, views: ConsoleViews) -> None:
