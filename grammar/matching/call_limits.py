@@ -9,8 +9,9 @@ from itertools import islice
 from sluicegate.grammar.reading.reading import Reading
 from sluicegate.plugins.errors import GrammarLimit, GrammarTooCostly
 
-_NAMED, _ASKED = 3, 200
-"""Names in a message, and readings that are asked for theirs: the error is part of the call that took too much."""
+READINGS_ASKED = 200
+"""Readings that are asked for their names: an error's message is part of the call that took too much."""
+_NAMED = 3
 _ADVICE = (
     "make it less ambiguous: end words where the next begins, and repeat by `+` or from the left instead of by "
     "recursion from the right"
@@ -67,5 +68,6 @@ def too_deep(readings: Iterable[Reading], subject: str) -> GrammarLimit:
 
 
 def _where(readings: Iterable[Reading], subject: str) -> str:
-    read = list(dict.fromkeys(name for reading in islice(readings, _ASKED) if (name := reading.label()))) or [subject]
+    names = (reading.label() for reading in islice(readings, READINGS_ASKED))
+    read = list(dict.fromkeys(name for name in names if name)) or [subject]
     return f" while it reads {', '.join(read[:_NAMED])}" + " and others" * (len(read) > _NAMED)

@@ -14,7 +14,7 @@ from sluicegate.grammar.blocked.watch import Screens, Watch
 from sluicegate.grammar.budget.meter import Allowance, WorkExhausted, current, tick
 from sluicegate.grammar.completion import Completion, shortest_completion
 from sluicegate.grammar.completion.costs import Costs
-from sluicegate.grammar.matching.call_limits import CallLimits, placed, too_costly, too_deep
+from sluicegate.grammar.matching.call_limits import READINGS_ASKED, CallLimits, placed, too_costly, too_deep
 from sluicegate.grammar.matching.forced import canonical_tokens, forced_text
 from sluicegate.grammar.matching.state import GuardedTokens, Mask, ParserState, ParserStates, ends_string
 from sluicegate.grammar.reading.guards import DistinctKey
@@ -32,8 +32,6 @@ _FEW: Final = 8
 """Most readings that are followed without checking the clock."""
 _NAMES_BACK = 100
 """Tokens by which an error looks back for the text being read."""
-_LABELS: Final = 200
-"""Readings that are asked for a name then: the error is part of the call that took too much."""
 
 
 class SharedByMatchers(Protocol):
@@ -147,10 +145,10 @@ class LazyMatcher:
         latest = self._past[-_NAMES_BACK:]
         asked = 0
         for state in [self._at, *[past[0] for past in latest[::-1]]]:
-            if any(reading.label() for reading in state.readings[:_LABELS]):
+            if any(reading.label() for reading in state.readings[:READINGS_ASKED]):
                 return state.readings
             asked += len(state.readings)
-            if asked > _LABELS:
+            if asked > READINGS_ASKED:
                 break
         return self._at.readings
 

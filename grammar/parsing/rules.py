@@ -86,15 +86,16 @@ def ways_of(rules: Iterable[Production], codes: SymbolCodes) -> Ways:
             origin = rule.origin
             mine = ways.setdefault(codes.of((False, origin)), [])
         mine.append(codes.way(rule.expansion))
-    if codes.names == len(ways) and _finish_soon(ways):  # most often
+    if codes.names == len(ways) and finish_soon(ways):  # most often
         return ways
     useful = productive(ways)
     kept = {name: [row for row in rows if all(c >= 0 or c in useful for c in row)] for name, rows in ways.items()}
     return {name: rows for name, rows in kept.items() if rows}
 
 
-def _finish_soon(ways: Ways) -> bool:
-    """Return whether all names derive some text; few looks find that where rules stand about from the top down."""
+def finish_soon(ways: Ways) -> bool:
+    """Return True where all names derive some text; a few looks find that where rules stand about from the top down,
+    and only that many are taken."""
     done: set[Code] = set()
     left = list(ways)[::-1]
     for _ in range(_LOOKS):

@@ -16,7 +16,7 @@ from sluicegate.grammar.options import GrammarOptions
 from sluicegate.grammar.parsing import symbols
 from sluicegate.grammar.parsing.frames import ParseFrames
 from sluicegate.grammar.parsing.rewriting.ambiguity import _is_acyclic
-from sluicegate.grammar.parsing.rules import Production, SymbolCodes, Ways, _finish_soon, productive, ways_of
+from sluicegate.grammar.parsing.rules import Production, SymbolCodes, Ways, finish_soon, productive, ways_of
 from tests.grammar.grammar_checks import accepts, byte_vocabulary
 
 
@@ -58,11 +58,11 @@ def test_names_that_derive_a_text_are_those_that_steps_find(seed: int) -> None:
     for _ in names:
         found |= {name for name, rows in ways.items() if any(all(c >= 0 or c in found for c in row) for row in rows)}
     assert productive(ways) == found
-    assert found == ways.keys() or not _finish_soon(ways)
+    assert found == ways.keys() or not finish_soon(ways)
 
 
 def test_names_that_stand_from_the_top_down_are_soon_seen_to_derive_texts() -> None:
-    assert _finish_soon({~0: [(~1, ~0), (~1, ~2)], ~1: [(~2, 5), (~1,)], ~2: [(~2, 3), (4,)]})
+    assert finish_soon({~0: [(~1, ~0), (~1, ~2)], ~1: [(~2, 5), (~1,)], ~2: [(~2, 3), (4,)]})
 
 
 def test_rules_of_one_name_may_stand_apart() -> None:

@@ -24,10 +24,9 @@ from collections.abc import Iterable, Mapping
 
 from sluicegate.grammar.budget.meter import tick
 from sluicegate.grammar.components import components
-from sluicegate.grammar.parsing.rules import Code, SymbolCodes, Way, Ways, nullable
+from sluicegate.grammar.parsing.rules import Code, SymbolCodes, Way, Ways, finish_soon, nullable
 
 _MOST_INLINED = 50
-_LOOKS = 4
 """Times that all names are gone through, for groups of names that lead to each other, before they are searched."""
 _Users = dict[Code, dict[Code, None]]
 _Spelled = dict[Code, tuple[frozenset[Code], frozenset[Way]]]
@@ -61,20 +60,8 @@ def _united(ways: Ways, start: Code, empty: set[Code]) -> Ways:
 
 
 def _is_acyclic(names: list[Code], edges: Mapping[Code, Iterable[Code]]) -> bool:
-    """Return True where no name leads to itself; a few looks find that where rules stand about from the top down."""
-    done: set[Code] = set()
-    left = names[::-1]
-    for _ in range(_LOOKS):
-        waiting = []
-        for name in left:
-            if done.issuperset(edges[name]):
-                done.add(name)
-            else:
-                waiting.append(name)
-        if not waiting:
-            return True
-        left = waiting
-    return False
+    """Return True where no name leads to itself, as all can be finished that need what they lead to."""
+    return finish_soon({name: [tuple(edges[name])] for name in names})
 
 
 def _beside_nothing(rows: list[Way], empty: set[Code]) -> list[Code]:
