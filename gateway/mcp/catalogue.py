@@ -15,7 +15,7 @@ from typing import Any
 from sluicegate.gateway.database import DatabaseUnavailable, unavailable
 from sluicegate.gateway.mcp.definitions import ToolDefinition, complaint, definition_of, suspicions
 from sluicegate.gateway.mcp.errors import ToolHeld, unknown_tool
-from sluicegate.gateway.mcp.pins import Names, Pin, PinStore, updated_pin
+from sluicegate.gateway.mcp.pins import Edit, Names, Pin, PinStore, updated_pin
 from sluicegate.gateway.mcp.schemas import CompiledSchemas
 from sluicegate.gateway.mcp.servers.connections import McpUpstream, McpUpstreams
 from sluicegate.gateway.mcp.settings import McpSettings
@@ -87,9 +87,15 @@ class Catalogue:
     async def _edit(self, names: Names, edit: Callable[[Pin | None], Pin]) -> Pin:
         """Store a pin, then go by it; both, where the caller leaves meanwhile. Raises `Overloaded` if it cannot be
         stored, and nothing has changed then."""
+        pin = await self._edit_or_drop(names, edit)
+        assert pin is not None
+        return pin
+
+    async def _edit_or_drop(self, names: Names, edit: Edit) -> Pin | None:
+        """As `_edit`; drop the pin where `edit` returns None."""
         return await asyncio.shield(asyncio.create_task(self._edited(names, edit)))
 
-    async def _edited(self, names: Names, edit: Callable[[Pin | None], Pin]) -> Pin:
+    async def _edited(self, names: Names, edit: Edit) -> Pin | None:
         async with self._storing:
             try:
                 pin = await asyncio.to_thread(self.store.edit, names, edit)
@@ -98,9 +104,11 @@ class Catalogue:
                     log.error("pins of MCP tools are not stored: %s", error)
                 self._not_stored = str(error)
                 raise unavailable("pins of MCP tools") from error
-            assert pin is not None
             self._not_stored = ""
-            self._pins[names] = pin
+            if pin is None:
+                self._pins.pop(names, None)
+            else:
+                self._pins[names] = pin
         return pin
 
     def served(self, server: str) -> dict[str, ToolDefinition]:
@@ -140,7 +148,7 @@ class Catalogue:
         async with listing.lock:
             if not upstream.is_compared:
                 before = {name: one.fingerprint for name, one in listing.definitions.items()}
-                self._take(upstream.name, await upstream.tools())
+                self._take(upstream.name, await upstream.tools(self._settings.max_tools))
                 if before == {name: one.fingerprint for name, one in listing.definitions.items()}:
                     upstream.is_compared = True
                     return
@@ -209,7 +217,7 @@ class Catalogue:
         async with listing.lock:
             try:
                 upstream = await self._upstreams.of(server, CATALOGUE)
-                wire = await upstream.tools()
+                wire = await upstream.tools(self._settings.max_tools)
             except (UpstreamFailed, Overloaded) as error:
                 if listing.trouble != error.message:
                     log.warning("%s", error.message)
@@ -227,12 +235,8 @@ class Catalogue:
         found: dict[str, ToolDefinition] = {}
         refused: dict[str, str] = {}
         if len(wire) > self._settings.max_tools:
-            log.warning(
-                "MCP server %s lists %d tools; those after %d count for nothing",
-                server,
-                len(wire),
-                self._settings.max_tools,
-            )
+            most = self._settings.max_tools
+            log.warning("MCP server %s lists more than %d tools; those after them count for nothing", server, most)
         wanted = self._settings.servers[server].tools
         for one in wire[: self._settings.max_tools]:
             definition = definition_of(server, one)
@@ -257,9 +261,22 @@ class Catalogue:
             trusted = is_first and self._settings.servers[server].first == "trust"
             for name, definition in listing.definitions.items():
                 await self._pin(server, name, definition, trusted=trusted)
+            await self._forget_names(server)
             if self._not_stored and self._pins:
                 names, pin = next(iter(self._pins.items()))
                 await self._edit(names, lambda kept: kept or pin)  # whether the store takes edits again
+
+    async def _forget_names(self, server: str) -> None:
+        """Drop pins past `max_tools` of tools that waited, that nobody decided about, and that are listed no more: a
+        server with new names in each list would fill the store. The newest stay, so that no list is the first again."""
+        listed = self._listings[server].definitions
+        gone = [names for names, pin in self._pins.items() if names[0] == server and names[1] not in listed]
+        undecided = sorted((names for names in gone if self._pins[names].is_undecided), key=self._age)
+        for names in undecided[: -self._settings.max_tools]:
+            await self._edit_or_drop(names, lambda pin: None if pin is None or pin.is_undecided else pin)
+
+    def _age(self, names: Names) -> float:
+        return self._pins[names].at_s
 
     async def _pin(self, server: str, tool: str, definition: ToolDefinition, *, trusted: bool) -> None:
         before = self._pins.get((server, tool))

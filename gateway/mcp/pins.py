@@ -43,6 +43,11 @@ class Pin:
         return None if self.waiting is None else ToolDefinition(server, self.waiting)
 
     @property
+    def is_undecided(self) -> bool:
+        """Return whether a definition waits and no other one of the tool was ever approved or denied."""
+        return self.waiting is not None and self.approved is None and not self.denied
+
+    @property
     def status(self) -> str:
         if self.waiting is None:
             return "approved" if self.approved is not None else "denied"

@@ -5,6 +5,8 @@ GET and DELETE belong to sessions, which there are none of: 405, as the protocol
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -16,6 +18,7 @@ from sluicegate.gateway.http.api_key import api_key_of
 from sluicegate.gateway.http.disconnects import unless_disconnected
 from sluicegate.gateway.mcp.agents.bodies import AgentBody
 from sluicegate.gateway.runtime import Runtime
+from sluicegate.plugins import RequestError
 
 
 def add_mcp_routes(router: APIRouter, runtime: Runtime) -> None:
@@ -49,4 +52,18 @@ async def _answered(runtime: Runtime, request: Request, server: str) -> Response
 def _read(body: bytes, most_values: int) -> AgentBody:
     """Read a body. Raises `RequestError`, also for what two readers could read differently."""
     check_values(body, most_values)
-    return AgentBody.of(body, read_json(body), LARGE)
+    tree = read_json(body)
+    _check_id(tree)
+    return AgentBody.of(body, tree, LARGE)
+
+
+def _check_id(message: Mapping[str, Any]) -> None:
+    """Check that an `id` is one. Raises `RequestError`: the SDK's server would take the message for a notification,
+    accept it, and never answer."""
+    found = message.get("id", "")
+    if isinstance(found, bool) or not isinstance(found, str | int):
+        raise RequestError(
+            f"the id of a request is a string or a whole number, found {json.dumps(found)[:40]}",
+            param="id",
+            code="invalid_request",
+        )

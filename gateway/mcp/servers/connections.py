@@ -81,9 +81,10 @@ class McpUpstream:
                 self._owner.cancel()
                 await asyncio.wait({self._owner}, timeout=6.0)
 
-    async def tools(self) -> list[Mapping[str, Any]]:
-        """Return the tools of all pages of the server's list. Raises `UpstreamFailed`."""
-        work = self._client.listed(self._session, MAX_PAGES)
+    async def tools(self, most: int) -> list[Mapping[str, Any]]:
+        """Return the tools of the server's list, page by page, until there are more than `most`. Raises
+        `UpstreamFailed`."""
+        work = self._client.listed(self._session, MAX_PAGES, most)
         found: list[Mapping[str, Any]] = await self._awaited(work, self.settings.start_s, "list")
         return found
 

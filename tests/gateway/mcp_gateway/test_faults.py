@@ -7,6 +7,7 @@ import json
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,17 @@ from mcp import types
 from starlette.types import Receive, Scope, Send
 
 from sluicegate.gateway.testing import TestApp
-from tests.gateway.mcp_gateway.agents import call, gateway, key, listed, refused, text_of, tools_for_operators
+from tests.gateway.mcp_gateway.agents import (
+    call,
+    decide,
+    gateway,
+    key,
+    listed,
+    look,
+    refused,
+    text_of,
+    tools_for_operators,
+)
 from tests.gateway.mcp_gateway.servers import Tools, upstream
 from tests.gateway.serving import serving
 from tests.waiting import until
@@ -297,6 +308,64 @@ def test_lists_without_end_and_tools_without_number_are_cut() -> None:
         assert "no result" in app.client.get("/readyz").text
 
 
+@dataclass
+class Paged(Tools):
+    """A server whose list has a page of two new tools for each of `cursors`, in turn."""
+
+    cursors: list[str | None]
+    asked: int = 0
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    async def _list(self, context: Any, params: Any) -> types.ListToolsResult:
+        for number in range(2):
+            self.add(f"t{self.asked * 2 + number}")
+        tools = [types.Tool.model_validate(one) for one in list(self.tools.values())[-2:]]
+        self.asked += 1
+        return types.ListToolsResult(tools=tools, next_cursor=self.cursors[(self.asked - 1) % len(self.cursors)])
+
+
+def test_a_list_whose_pages_go_in_a_circle_is_left_at_the_first_cursor_that_comes_again() -> None:
+    """All 64 pages were read, of a megabyte each: the event loop was busy for the 15 s that a list may take."""
+    server = Paged(["a", "b"])
+    with upstream(server) as url, gateway({"s": {"url": url}}) as app:
+        assert server.asked == 3
+        assert listed(app) == []
+        assert "'s'" in app.client.get("/readyz").text
+
+
+def test_pages_are_read_until_there_are_more_tools_than_are_served() -> None:
+    server = Paged([f"c{number}" for number in range(60)])
+    with upstream(server) as url, gateway({"s": {"url": url}}, mcp={"max_tools": 5}) as app:
+        assert server.asked == 3
+        assert len(listed(app)) == 5
+
+
+def test_names_that_are_new_in_each_list_do_not_fill_the_store() -> None:
+    """Each list left `max_tools` pins of up to `max_definition_bytes` for good: 16 MB a minute."""
+    server = Paged([None])
+    with upstream(server) as url, gateway({"s": {"url": url}}, mcp={"max_tools": 2}) as app:
+        first = set(listed(app))
+        assert first == {"s__t0", "s__t1"}
+        for _ in range(6):
+            look(app, "s")
+        kept = tools_for_operators(app)
+        assert {name for name, one in kept.items() if one["status"] == "approved"} == {"s/t0", "s/t1"}
+        assert {name for name, one in kept.items() if one["status"] == "new"} == {"s/t10", "s/t11", "s/t12", "s/t13"}
+        assert listed(app) == []
+
+
+def test_a_denied_name_is_kept_however_many_come_after_it() -> None:
+    server = Paged([None])
+    with upstream(server) as url, gateway({"s": {"url": url, "first": "hold"}}, mcp={"max_tools": 2}) as app:
+        assert decide(app, "s/t0", "deny") == 200
+        for _ in range(4):
+            look(app, "s")
+        assert tools_for_operators(app)["s/t0"]["status"] == "denied"
+        assert "s/t1" not in tools_for_operators(app)
+
+
 def test_a_name_that_is_none_and_a_name_that_comes_twice_are_left_out() -> None:
     tools = Tools().add("fine").add("a b").add("x" * 65).add("é").add("twice")
     tools.tools["again"] = dict(tools.tools["twice"])
@@ -346,6 +415,15 @@ def test_nonsense_of_an_agent_is_an_error_and_never_a_500(own: TestApp, headers:
     answer = own.client.post("/mcp/sluicegate", content=body, headers=headers)
     taken = answer.status_code == 202 and not answer.content  # as notifications are, which nobody answers
     assert taken or 400 <= answer.status_code < 500 or "error" in answer.json(), answer.text
+
+
+@pytest.mark.parametrize("number", [1.5, 1e300, None, True, [], {}], ids=str)
+def test_an_id_that_is_none_is_refused_and_not_taken_for_a_notification(own: TestApp, number: Any) -> None:
+    """The message was accepted (202) and never answered."""
+    body = {"jsonrpc": "2.0", "id": number, "method": "tools/list"}
+    answer = own.client.post("/mcp/sluicegate", json=body, headers=HEAD)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "id"
 
 
 def test_sessions_are_neither_begun_nor_ended(own: TestApp) -> None:
