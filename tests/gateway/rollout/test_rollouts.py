@@ -55,12 +55,13 @@ def look(app: TestApp) -> dict[str, Any]:
 
 
 def ask_until(app: TestApp, done: Callable[[dict[str, Any]], bool], limit: int, **fields: Any) -> dict[str, Any]:
-    """Ask, and look after every ten requests."""
+    """Ask, and look after every ten requests; return once all are counted, or it is done."""
+    before = asked_of(look(app))
     for number in range(limit):
         app.ask(f"question {number}", model="m", stream=number % 2 == 0, **fields)
         if number % 10 == 9 and done(look(app)):
             break
-    until(lambda: not app.runtime.rollouts._waiting)
+    until(lambda: done(found := look(app)) or asked_of(found) >= before + limit)
     time.sleep(0.2)
     return look(app)
 
