@@ -39,6 +39,13 @@ _ALSO = {char.casefold(): target.lower() for char, target in _by_char(uts39.ALSO
 AMBIGUOUS = _BY_HAND | EITHER | {char: target + _BY_HAND.get(char, "") for char, target in _ALSO.items()}
 """For a folded letter, the letters of a phrase that it may stand for, besides itself."""
 
+BY_CASE = {"Η": "H", "Μ": "M", "Ν": "N", "Υ": "Y", "ν": "v", "υ": "u", "γ": "y", "σ": "o"}
+"""Greek letters of `AMBIGUOUS` by the letter that each of their cases resembles in UTS #39."""
+
+_SHAPES = _by_char(uts39.LETTERS) | _by_char(uts39.ALSO)
+_CAPITALS = frozenset(char for char, to in _SHAPES.items() if to.isupper() and char.upper() == char.lower())
+"""Letters without case that look like capitals: those of Lisu and of Canadian syllabics, for instance."""
+
 LEET = {
     "0": "o", "1": "il", "2": "z", "3": "e", "4": "a", "5": "s", "6": "g", "7": "t", "8": "b", "9": "g",
     "@": "a", "$": "s", "!": "il", "|": "il", "+": "t", "€": "e", "£": "l",
@@ -50,10 +57,11 @@ _LETTER_RUNS = ((0x1F150, "A"), (0x1F170, "A"), (0x1F1E6, "A"))  # negative circ
 
 
 def look_alike(char: str) -> str:
-    """Return the Latin character that `char` resembles, of the same case; `char` itself where there is none."""
+    """Return the Latin character that `char` resembles, of the same case, or of its shape's where it has none; `char`
+    itself where there is no such character."""
     found = _PAIRS.get(char.lower()) or _PAIRS.get(char)
     if found is not None:
-        return found.upper() if char.isupper() else found
+        return found.upper() if char.isupper() or char in _CAPITALS else found
     if char in _MARKS:
         return _MARKS[char]
     for first, letter in _LETTER_RUNS:

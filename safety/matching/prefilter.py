@@ -18,7 +18,7 @@ import re2
 
 from sluicegate.safety.matching.charset import CharSet
 from sluicegate.safety.matching.regex import Alternatives, Concat, Node, RegexRepeat
-from sluicegate.safety.matching.symbols import narrow
+from sluicegate.safety.matching.symbols import coded, narrow
 
 _WORD, _OTHER, _UNEVEN = "\xaa", "\x81", "\x00"
 _SAMPLES = {_WORD: "\u0436", _OTHER: "\u2603"}  # one letter and one sign, to test whether a set contains such
@@ -63,7 +63,7 @@ class Prefilter:
         return Candidates(self._pattern, "".join(parts).encode("latin-1"), raw, places)
 
     def _squeezed(self, text: str) -> str:
-        if self._fold is narrow:  # most characters stand for themselves
+        if self._fold in (narrow, coded):  # most characters stand for themselves
             return _SQUEEZABLE.sub(lambda run: run[0].translate(self._table), text)
         return text.translate(self._table)
 

@@ -1,8 +1,9 @@
 """Fold characters to the symbols that rails match.
 
 Each character becomes none, one or several symbols, independently of its neighbours; so a match maps back to the
-original text by offset, and a stream can be folded as it comes. Two foldings: `narrow` keeps case and line breaks (for
-numbers, addresses and keys), `wide` folds them (for phrases).
+original text by offset, and a stream can be folded as it comes. Three foldings: `narrow` keeps case and line breaks
+(for patterns), `coded` reads more letters by their shape (for numbers, addresses and keys), `wide` folds both (for
+phrases).
 
 Not covered: re-ordering by bidi controls (they are skipped, the stored order counts), and look-alikes beyond
 `confusables.py`.
@@ -13,7 +14,7 @@ from __future__ import annotations
 import unicodedata
 from functools import lru_cache
 
-from sluicegate.safety.matching.confusables import LIGATURES, look_alike
+from sluicegate.safety.matching.confusables import BY_CASE, LIGATURES, look_alike
 
 _KEPT_CONTROLS = "\t\n\v\f\r"
 _LINE_BREAKS = "\n\v\f\r\x85\u2028\u2029"
@@ -43,6 +44,15 @@ def narrow(char: str) -> str:
     if "\x20" <= char < "\x7f":
         return char
     return "".join(_symbol(part) for part in unicodedata.normalize("NFKD", char))
+
+
+@lru_cache(maxsize=8192)
+def coded(char: str) -> str:
+    """Return the symbols of `narrow`, with letters of `BY_CASE` as the Latin ones: where words of Greek are looked for,
+    they must stay what their other case is."""
+    if "\x20" <= char < "\x7f":
+        return char
+    return "".join(BY_CASE.get(symbol, symbol) for symbol in narrow(char))
 
 
 @lru_cache(maxsize=8192)

@@ -131,4 +131,4 @@ def compile_secrets(types: Iterable[str] = TYPES) -> Automaton:
     for label, pattern, cue in CUED:
         if label in wanted:
             nfa.add_pattern(rules[label], pattern, cue=cue)
-    return Automaton(nfa, text.narrow)
+    return Automaton(nfa, text.coded)

@@ -160,11 +160,13 @@ def ro_cnp(text: str) -> bool:
 
 
 def yu_jmbg(text: str) -> bool:
-    """Check the JMBG of the successors of Yugoslavia: Serbia, Slovenia (EMSO), Bosnia, Montenegro, North Macedonia."""
+    """Check the JMBG of the successors of Yugoslavia: Serbia, Slovenia (EMSO), Bosnia, Montenegro, North Macedonia.
+    Years are 1800 to 2099: with later ones, milliseconds since 1970 would pass."""
     number = digits(text)
     check = (11 - weighted(number[:12], (7, 6, 5, 4, 3, 2) * 2) % 11) % 11
     year = int(number[4:7]) + (1000 if number[4] > "7" else 2000)
-    return calendar_day(year, int(number[2:4]), int(number[:2])) and check == int(number[12])
+    day = calendar_day(year, int(number[2:4]), int(number[:2]))
+    return day and year < 2100 and check == int(number[12])
 
 
 def ru_snils(text: str) -> bool:
@@ -195,13 +197,18 @@ def ua_tax_number(text: str) -> bool:
 
 
 def za_id(text: str) -> bool:
+    """Check South Africa's number. Three zeros at the end, of numbers given out before 1986, are left to milliseconds
+    since 1970."""
     number = digits(text)
-    return year_first(number) and number[10] in "012" and luhn(number)
+    return year_first(number) and number[10] in "012" and number[10:] != "000" and luhn(number)
 
 
 def ar_cuit(text: str) -> bool:
-    """Check Argentina's CUIT. A rest of 1 would need the digit 10, and has 9."""
+    """Check Argentina's CUIT. A rest of 1 would need the digit 10, and has 9. The first two digits say whose it is:
+    `10-20200222-1` is a version."""
     number = digits(text)
+    if number[:2] not in ("20", "23", "24", "25", "26", "27", "30", "33", "34", "50", "51", "55"):
+        return False
     return "01234567899"[-weighted(number[:10], (5, 4, 3, 2, 7, 6, 5, 4, 3, 2)) % 11] == number[10]
 
 

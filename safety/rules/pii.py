@@ -65,7 +65,7 @@ _MONTH = (
 _DIGIT = "[0-9]"
 _MORE_NUMBERS = tuple(
     (",", *space, *sign, *[_DIGIT] * whole, "[.]", *[_DIGIT] * 4)
-    for space in ((), ("[ ]",))
+    for space in ((), ("[ ]",), ("[ ]", "[ ]"))
     for sign in ((), ("[+-]",))
     for whole in (1, 2, 3)
 )
@@ -164,7 +164,7 @@ def _mac_address(nfa: Nfa, rule: int) -> None:
 def _coordinates(nfa: Nfa, rule: int) -> None:
     vector = nfa.add_rule(Rule("coordinates", checks.has_comma, excludes=True))
     pair = "[+-]?(?:[1-8]?\\d|90)\\.\\d{4,8},[ ]?[+-]?(?:1[0-7]\\d|[1-9]?\\d|180)\\.\\d{4,8}"
-    nfa.add_pattern(vector, pair, right="number", cue="\\.\\d{4,20},[ ]?")
+    nfa.add_pattern(vector, pair, right="number", cue="\\.\\d{4,20},[ ]{0,2}")
     for more in _MORE_NUMBERS:
         nfa.add_pattern(vector, pair, left="number", right="any", behind=more)
     nfa.add_pattern(rule, pair, left="number", right="number")
@@ -227,7 +227,7 @@ def compile_pii(types: Iterable[str] = TYPES) -> Automaton:
     for label in TYPES:
         if label in wanted:
             _add(nfa, label)
-    return Automaton(nfa, text.narrow)
+    return Automaton(nfa, text.coded)
 
 
 def _add(nfa: Nfa, label: str) -> None:

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicegate.plugins import Message, Request
-from sluicegate.safety import MatchPolicy, MatchRail, MatchScreen, compile_phrases, find_all
+from sluicegate.safety import MatchPolicy, MatchRail, MatchScreen, compile_phrases, compile_pii, find_all
 from sluicegate.safety.matching import uts39
 from sluicegate.safety.matching.confusable_letters import BY_LETTER, pairs
 from sluicegate.safety.matching.confusables import EITHER, look_alike
-from sluicegate.safety.matching.symbols import narrow, wide
+from sluicegate.safety.matching.symbols import coded, narrow, wide
 from tests.safety.driving import CALLER, cuts, cuttings, run
 
 PHRASE = "operation glass harbour"
@@ -72,7 +72,7 @@ def test_folding_is_idempotent_on_every_code_point() -> None:
     """So a phrase and a text fold alike, whichever was folded before."""
     for code in range(0x30000):
         char = chr(code)
-        for fold in (narrow, wide):
+        for fold in (narrow, coded, wide):
             once = fold(char)
             assert "".join(map(fold, once)) == once, (hex(code), once)
 
@@ -82,6 +82,23 @@ def test_look_alikes_have_the_case_of_what_they_replace() -> None:
         latin = look_alike(chr(code))
         if latin != chr(code) and latin.isalpha() and unicodedata.category(chr(code)) in ("Lu", "Ll"):
             assert latin.isupper() == chr(code).isupper()
+
+
+@pytest.mark.parametrize(
+    ("label", "value"),
+    [
+        ("mx_curp", "ΝΟΥΥ640728ΗDFΒCD02"),
+        ("gb_nino", "ΗΜ 12 34 56 А"),
+        ("sg_nric", "ꓢ1234567ꓓ"),
+        ("tw_id", "ᗅ196785975"),
+        ("in_pan", "ꓮꓐꓚꓑꓡ1234ꓠ"),
+        ("es_dni", "x-1234567-ⅼ"),
+    ],
+)
+def test_codes_are_found_in_letters_that_look_like_theirs(label: str, value: str) -> None:
+    """Of capitals that have no case, and of Greek ones whose small letters resemble others."""
+    found = find_all(compile_pii(), f"It is {value}, they say.")
+    assert [(match.label, match.start, match.end) for match in found] == [(label, 6, 6 + len(value))]
 
 
 async def test_long_messages_are_screened_too() -> None:
