@@ -18,8 +18,8 @@ from random import Random
 from benchmarks.cache import CALLER, EVERYDAY, PAIRS, UNSEEN, pairs
 from benchmarks.common import machine, parser, report
 from sluicegate.cache import MemoryStore, TieredCache, question_of
-from sluicegate.cache.semantic import HashedNgrams, signature
-from sluicegate.cache.semantic.sameness import Sameness
+from sluicegate.cache.semantic import HashedSenses, signature
+from sluicegate.cache.semantic.judged.sameness import Sameness
 from sluicegate.cache.semantic.tier import SemanticTier
 from sluicegate.cache.semantic.verified import VerifiedMode
 from sluicegate.plugins import Answer, Message, Request, Sampling
@@ -112,10 +112,10 @@ def tiers(known: Meaning) -> dict[str, SemanticTier]:
     def judged(judges: Callable[[str, str], bool], bound: float = 0.0) -> SemanticTier:
         verified = VerifiedMode(bound, random=Random(3)) if bound else None
         sameness = Sameness(ScriptedJudge(judges), budget_s=60)
-        return SemanticTier(HashedNgrams(), sameness=sameness, verified=verified)
+        return SemanticTier(HashedSenses(), sameness=sameness, verified=verified)
 
     return {
-        "guard `words`": SemanticTier(HashedNgrams()),
+        "guard `words`": SemanticTier(HashedSenses()),
         "judge, always right": judged(right),
         "judge, errs 1 in 10": judged(errs),
         "judge, errs 1 in 10, error_bound 0.02": judged(errs, 0.02),

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import cast
 
 from sluicegate.cache.entries import Store
-from sluicegate.cache.semantic.embedder import Embedder, HashedNgrams
+from sluicegate.cache.semantic.embedder import Embedder, HashedNgrams, HashedSenses
+from sluicegate.cache.semantic.judged.sameness import Sameness, ServedSameness, UpstreamSameness
 from sluicegate.cache.semantic.model_embedders import FolderEmbedder, ServedEmbedder, UpstreamEmbedder
-from sluicegate.cache.semantic.sameness import Sameness, ServedSameness, UpstreamSameness
 from sluicegate.cache.semantic.tier import SemanticTier
 from sluicegate.cache.semantic.verified import VerifiedMode
 from sluicegate.cache.settings import MemorySettings, RedisSettings, SemanticSettings, SqliteSettings
@@ -53,8 +53,9 @@ def redis(own: RedisSettings) -> TieredCache:
 def _semantic(where: str, own: SemanticSettings | None) -> SemanticTier | None:
     if own is None:
         return None
+    named, key = own.embedder, os.environ.get(own.embedder_key_env)
     return SemanticTier(
-        make_embedder(f"{where}.semantic", own.embedder, os.environ.get(own.embedder_key_env)),
+        HashedSenses() if own.judge and not named else make_embedder(f"{where}.semantic", named, key),
         threshold=own.threshold or None,
         guard=own.guard,
         verified=VerifiedMode(own.error_bound) if own.error_bound else None,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from sluicegate.cache.entries import (
@@ -27,8 +27,8 @@ from sluicegate.cache.entries import (
     label,
 )
 from sluicegate.cache.lookup import CacheHit, CacheQuestion, Recall, SharedResult, found_in
+from sluicegate.cache.semantic.judged.sameness import ServedSameness
 from sluicegate.cache.semantic.model_embedders import ServedEmbedder
-from sluicegate.cache.semantic.sameness import ServedSameness
 from sluicegate.cache.semantic.tier import Place, Probe, SemanticTier, Trial
 from sluicegate.cache.single_flight import SingleFlight
 from sluicegate.cache.stores.memory import keepable
@@ -48,8 +48,6 @@ from sluicegate.plugins.errors import NotFound, PermissionDenied
 
 log = logging.getLogger("sluicegate.cache")
 ADMIN_SCOPE = "admin"
-CANDIDATES = 3
-"""Most similar rows tried in one look-up; a row may outlive its entry."""
 NAMES = ("exact_hits", "semantic_hits", "misses", "stored", "refused", "embedder_errors", "false_hit_reports")
 
 
@@ -193,11 +191,11 @@ class TieredCache:
             return recalled
         recalled = replace(recalled, probe=probe)
         floor = self._semantic.threshold if question.threshold is None else question.threshold
-        async for near in self._candidates(place, probe, floor):
+        inquiry = self._semantic.inquiry(question.text or "", place[0])
+        for near in await self._candidates(place, probe, floor):
             look = await self._store.get(replace(question.key, digest=near.digest))
             if look.kept is not None:
-                asked = question.text or ""
-                if not await self._semantic.same(near, look.kept.question, asked, place[0]):
+                if inquiry is not None and not await inquiry.same(look.kept.question, near.digest):
                     continue
                 if self._semantic.trusts(near):
                     return replace(recalled, found=found_in(look.kept, self._clock(), near.digest, near.score))
@@ -206,19 +204,13 @@ class TieredCache:
                 await self._forget(place, near.digest)
         return recalled
 
-    async def _candidates(self, place: Place, probe: Probe, floor: float) -> AsyncIterator[SimilarEntry]:
-        """Yield similar kept answers, nearest first, at most `CANDIDATES`."""
-        if self._searcher is not None:
-            for near in await self._searcher.nearest(
-                *place, IndexRow("", probe.facts, probe.vector), floor, CANDIDATES
-            ):
-                yield near
-            return
+    async def _candidates(self, place: Place, probe: Probe, floor: float) -> Sequence[SimilarEntry]:
+        """Return similar kept answers, nearest first."""
         assert self._semantic is not None
-        tried: list[str] = []
-        while len(tried) < CANDIDATES and (found := self._semantic.nearest(place, probe, floor, tried)) is not None:
-            tried.append(found.digest)
-            yield found
+        if self._searcher is None:
+            return self._semantic.nearest_few(place, probe, floor)
+        row = IndexRow("", probe.facts, probe.vector)
+        return await self._searcher.nearest(*place, row, floor, self._semantic.candidates)
 
     async def _forget(self, place: Place, digest: str) -> None:
         assert self._semantic is not None

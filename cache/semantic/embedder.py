@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from sluicegate.cache.entries import Vector
 from sluicegate.cache.semantic.english import listed
+from sluicegate.cache.semantic.judged.near_words import near_rows
 
 FREQUENT = listed(
     """
@@ -21,6 +22,8 @@ FREQUENT = listed(
     tell that the their this to was we were what when where which who why will with would you your
     """
 )
+SENSES = 1.2
+"""Weight of the senses of a word, beside 1 of the word itself."""
 WORD = re.compile(r"\w+", re.UNICODE)
 
 
@@ -59,7 +62,10 @@ class HashedNgrams:
         return self.vector(text)
 
     def vector(self, text: str) -> Vector:
-        words = WORD.findall(text.lower())
+        return unit(self._dense(self._features(WORD.findall(text.lower()))))
+
+    def _features(self, words: list[str]) -> dict[int, float]:
+        """Return the weight of each feature of a text's words."""
         sums: dict[int, float] = {}
         for word in words:
             weight = 0.3 if word in FREQUENT else 1.0
@@ -70,7 +76,7 @@ class HashedNgrams:
                     self._add(sums, padded[start : start + size], 0.3 * weight)
         for one, other in pairwise(words):
             self._add(sums, f"{one} {other}", 0.3)
-        return unit(self._dense(sums))
+        return sums
 
     def _add(self, sums: dict[int, float], feature: str, weight: float) -> None:
         code = zlib.crc32(feature.encode())
@@ -81,6 +87,25 @@ class HashedNgrams:
         for code, weight in sums.items():
             dense[(code >> 1) % self.dim] += weight if code & 1 else -weight
         return dense
+
+
+class HashedSenses(HashedNgrams):
+    """`HashedNgrams` and, of each word, the senses that `near_words.txt` knows: the default where a judge decides.
+
+    "What's the fee for an overdraft" and "how much do you charge if I overdraw my account" share no word, but senses.
+    """
+
+    def __init__(self, dim: int = 384) -> None:
+        super().__init__(dim)
+        self.name = f"hashed-senses-1-{dim}"
+
+    def _features(self, words: list[str]) -> dict[int, float]:
+        sums = super()._features(words)
+        for numbers in near_rows([word for word in words if word not in FREQUENT]):
+            weight = SENSES / len(numbers) ** 0.5
+            for number in numbers:
+                self._add(sums, f"sense {number}", weight)
+        return sums
 
 
 class CallableEmbedder:

@@ -92,21 +92,26 @@ class Partition:
     def nearest(self, vector: Vector, facts: int, floor: float, without: Iterable[str] = ()) -> SimilarEntry | None:
         """Return the row of the highest cosine among those whose facts are equal and whose cosine is at least
         `floor`."""
+        found = self.nearest_few(vector, facts, floor, 1, without)
+        return found[0] if found else None
+
+    def nearest_few(
+        self, vector: Vector, facts: int, floor: float, count: int, without: Iterable[str] = ()
+    ) -> list[SimilarEntry]:
+        """Return the `count` rows of the highest cosines, highest first, as `nearest` returns one."""
         query = (vector @ rotation(self._dim)).astype(np.float32)
-        upper = self._upper_bounds(query, facts, floor, [self._places[d] for d in without if d in self._places])
+        excluded = [self._places[digest] for digest in without if digest in self._places]
+        upper = self._upper_bounds(query, facts, floor, count, excluded)
         places = np.flatnonzero(upper > -2.0)
         if len(places) > MOST:
             places = places[np.argpartition(upper[places], -MOST)[-MOST:]]
-        if not len(places):
-            return None
         cosines = self._rows[places].astype(np.float32) @ query
-        best = int(cosines.argmax())
-        if float(cosines[best]) < floor:
-            return None
-        return SimilarEntry(self._digests[int(places[best])], min(float(cosines[best]), 1.0))
+        best = [int(at) for at in np.argsort(-cosines, kind="stable")[:count] if float(cosines[at]) >= floor]
+        return [SimilarEntry(self._digests[int(places[at])], min(float(cosines[at]), 1.0)) for at in best]
 
-    def _upper_bounds(self, query: Vector, facts: int, floor: float, excluded: list[int]) -> Vector:
-        """Return the upper bound of the cosine of every row that may be the nearest, and -2 for all others."""
+    def _upper_bounds(self, query: Vector, facts: int, floor: float, count: int, excluded: list[int]) -> Vector:
+        """Return the upper bound of the cosine of every row that may be among the `count` nearest, and -2 for all
+        others."""
         upper = np.empty(self._count, np.float32)
         if not self._count:
             return upper
@@ -117,7 +122,8 @@ class Partition:
         error = np.float32(np.abs(query).sum() / 2)
         tail = np.float32(np.linalg.norm(query[self._head :]))
         scales = (self._heads, self._rests, self._steps, self._tails)
-        best = _bound(*scales, facts_of, np.uint64(facts), query, tail, error, np.float32(floor), upper)
+        lows = np.full(count, floor, np.float32)
+        best = _bound(*scales, facts_of, np.uint64(facts), query, tail, error, lows, upper)
         upper[upper < best] = -2.0
         return upper
 
@@ -169,13 +175,13 @@ def rotation(dim: int) -> npt.NDArray[np.float32]:
 
 
 def _bound_rows(  # type: ignore[no-untyped-def]
-    heads, rests, steps, tails, facts, wanted, query, tail, error, floor, upper
+    heads, rests, steps, tails, facts, wanted, query, tail, error, lows, upper
 ):
-    """Fill `upper` and return the highest lower bound, or `floor`. A row of which the head alone shows that it stays
-    below gets -2."""
+    """Fill `upper`, and `lows` with the highest lower bounds in ascending order; return the least of these. A row of
+    which the head alone shows that it stays below gets -2."""
     head = heads.shape[1]
     near, far = query[:head], query[head:]
-    best = floor
+    best = lows[0]
     for row in range(upper.size):
         upper[row] = -2.0
         if facts[row] != wanted:
@@ -186,7 +192,14 @@ def _bound_rows(  # type: ignore[no-untyped-def]
             continue
         estimate += _product(rests[row], far) * steps[row]
         upper[row] = estimate + room
-        best = max(best, estimate - room)
+        low = estimate - room
+        if low > best:
+            at = 0
+            while at + 1 < lows.size and lows[at + 1] < low:
+                lows[at] = lows[at + 1]
+                at += 1
+            lows[at] = low
+            best = lows[0]
     return best
 
 

@@ -12,15 +12,19 @@ from sluicegate.cache.entries import Counts, IndexPoll, IndexRow, LookupResult, 
 from sluicegate.cache.semantic.embedder import Embedder
 from sluicegate.cache.semantic.fact_guard import Guard, facts_digest, signature
 from sluicegate.cache.semantic.index import Partition, warm_up
-from sluicegate.cache.semantic.protected import judged_digest
-from sluicegate.cache.semantic.sameness import Sameness
+from sluicegate.cache.semantic.judged.protected import judged_digest
+from sluicegate.cache.semantic.judged.sameness import Inquiry, Sameness
 from sluicegate.cache.semantic.verified import Judge, VerifiedMode, same_answers
 from sluicegate.plugins import Answer, Lifecycle
 
 DECIDED_THRESHOLD = 0.0
 """Least cosine where the guard decides by equal wording: questions in other words may have no n-gram in common."""
-JUDGED_THRESHOLD = 0.15
-"""Least cosine of hashed n-grams for asking a judge: most questions in other words share a word or two."""
+JUDGED_THRESHOLD = 0.2
+"""Least cosine of hashed n-grams for asking a judge: most questions in other words share a word or a sense."""
+CANDIDATES = 3
+"""Most similar rows tried in one look-up; a row may outlive its entry."""
+JUDGED_CANDIDATES = 12
+"""The same with a judge: most rows that are near are near misses, which rules refuse before it is asked."""
 Place = tuple[str, str]
 """(tenant, scope)."""
 
@@ -126,16 +130,22 @@ class SemanticTier:
             gone, _ = self._partitions.popitem(last=False)
             self._cursors.pop(gone, None)
 
-    def nearest(self, place: Place, probe: Probe, floor: float, without: list[str]) -> SimilarEntry | None:
+    def nearest_few(self, place: Place, probe: Probe, floor: float) -> list[SimilarEntry]:
+        """Return the nearest rows, `candidates` at most, nearest first."""
         partition = self._partitions.get(place)
         if partition is None:
-            return None
+            return []
         self._partitions.move_to_end(place)
-        return partition.nearest(probe.vector, probe.facts, floor, without)
+        return partition.nearest_few(probe.vector, probe.facts, floor, self.candidates)
 
-    async def same(self, near: SimilarEntry, kept: str, asked: str, tenant: str) -> bool:
-        """Return whether the kept question may stand for the one asked. Without a judge, equal digests suffice."""
-        return self.sameness is None or await self.sameness.same(kept, asked, near.digest, tenant)
+    @property
+    def candidates(self) -> int:
+        return CANDIDATES if self.sameness is None else JUDGED_CANDIDATES
+
+    def inquiry(self, asked: str, tenant: str) -> Inquiry | None:
+        """Return what judges kept questions beside the one asked; None without a judge, where equal digests
+        suffice."""
+        return None if self.sameness is None else self.sameness.inquiry(asked, tenant)
 
     def trusts(self, near: SimilarEntry) -> bool:
         if self._verified is None or self._verified.trusts(near.digest, near.score):

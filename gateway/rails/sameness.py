@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from sluicegate.cache.semantic.sameness import ServedSameness
+from sluicegate.cache.semantic.judged.sameness import ServedSameness
 from sluicegate.engine import render_chat
 from sluicegate.gateway.rails.guard_model import EngineGuard
 from sluicegate.plugins import Caller, ConfigurationError, Generator

@@ -52,6 +52,23 @@ def test_the_nearest_row_is_that_of_a_full_scan(count: int, spread: float) -> No
     assert partition.nearest(query, 8, -1.0) is None
 
 
+@pytest.mark.parametrize("spread", [0.05, 0.5, 5.0])
+def test_the_nearest_few_rows_are_those_of_a_full_scan(spread: float) -> None:
+    random = np.random.default_rng(6)
+    centres = random.standard_normal((40, 64))
+    rows = unit(centres[random.integers(0, 40, 800)] + spread * random.standard_normal((800, 64)))
+    partition = Partition(64, 800)
+    for place, row in enumerate(rows):
+        partition.add(IndexRow(f"{place}", place % 2, row))
+    for place in range(0, 800, 40):
+        query = unit(rows[place] + 0.1 * random.standard_normal(64))
+        highest = sorted((rows[::2] @ query).tolist(), reverse=True)[:12]
+        found = partition.nearest_few(query, 0, -1.0, 12)
+        assert [near.score for near in found] == pytest.approx(highest, abs=2e-3)
+        assert all(int(near.digest) % 2 == 0 for near in found)
+        assert len({near.digest for near in found}) == 12
+
+
 def test_a_partition_replaces_forgets_and_overwrites_its_oldest() -> None:
     partition = Partition(8, 3)
     axes = np.eye(8, dtype=np.float32)

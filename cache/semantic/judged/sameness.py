@@ -18,11 +18,14 @@ from typing import Protocol
 import orjson
 
 from sluicegate.cache.entries import Counts
-from sluicegate.cache.semantic.fact_guard import signature
-from sluicegate.cache.semantic.protected import what_differs
+from sluicegate.cache.semantic.judged.protected import PreparedText, difference
 from sluicegate.cache.stores.resilient_calls import ResilientCalls
 from sluicegate.plugins.errors import Overloaded
 
+MOST_ASKED = 2
+"""Most verdicts that one request waits for."""
+MOST_PREPARED = 2_000
+"""Most kept questions that are held prepared for comparison, of about 4 kB each."""
 MOST_VERDICTS = 20_000
 MOST_BYTES = 64 * 1024
 """Most bytes of a verdict's answer: one word and what surrounds it."""
@@ -73,22 +76,35 @@ class Sameness:
             max_pause_s=60.0,
         )
         self._verdicts: OrderedDict[bytes, bool] = OrderedDict()
+        self._prepared: OrderedDict[str, PreparedText] = OrderedDict()
 
-    async def same(self, kept: str, asked: str, entry: str, tenant: str) -> bool:
-        """Return whether the answer to `kept` may be served for `asked`. Never raises; False where there is no
-        verdict."""
-        if not kept:
-            return False
-        if signature(kept) == signature(asked) is not None:
-            return True
-        if what_differs(kept, asked) is not None:
-            self._counts.add("protected_total")
-            return False
-        name = hashlib.blake2b("\x1f".join((tenant, entry, asked)).encode(), digest_size=16).digest()
-        if name in self._verdicts:
-            self._counts.add("remembered_total")
-            self._verdicts.move_to_end(name)
-            return self._verdicts[name]
+    def inquiry(self, asked: str, tenant: str) -> Inquiry:
+        """Return what compares kept questions with the one asked."""
+        return Inquiry(self, asked, tenant)
+
+    def prepared(self, kept: str) -> PreparedText:
+        """Return a kept question prepared for comparison; those used last are held."""
+        if kept in self._prepared:
+            self._prepared.move_to_end(kept)
+            return self._prepared[kept]
+        made = self._prepared[kept] = PreparedText(kept)
+        if len(self._prepared) > MOST_PREPARED:
+            self._prepared.popitem(last=False)
+        return made
+
+    def remembered(self, name: bytes) -> bool | None:
+        """Return the verdict that was given before; None where there was none."""
+        if name not in self._verdicts:
+            return None
+        self._counts.add("remembered_total")
+        self._verdicts.move_to_end(name)
+        return self._verdicts[name]
+
+    def count_protected(self) -> None:
+        self._counts.add("protected_total")
+
+    async def ask(self, kept: str, asked: str, name: bytes, tenant: str) -> bool:
+        """Ask the judge and remember its verdict. Never raises; False where there is no verdict."""
         self._counts.add("asked_total")
         verdict = await self._calls.call(lambda: self._verdict(kept, asked, tenant), None)
         if verdict is None:
@@ -112,6 +128,34 @@ class Sameness:
         self._verdicts[name] = verdict
         if len(self._verdicts) > MOST_VERDICTS:
             self._verdicts.popitem(last=False)
+
+
+class Inquiry:
+    """Compares kept questions with the one that a request asks; the judge is asked `MOST_ASKED` times at most."""
+
+    def __init__(self, sameness: Sameness, asked: str, tenant: str) -> None:
+        self._sameness = sameness
+        self._asked = PreparedText(asked)
+        self._tenant = tenant
+        self._left = MOST_ASKED
+
+    async def same(self, kept: str, entry: str) -> bool:
+        """Return whether the answer to `kept` may be served. Never raises; False where there is no verdict."""
+        if not kept:
+            return False
+        known = self._sameness.prepared(kept)
+        if known.signature == self._asked.signature is not None:
+            return True
+        if difference(known, self._asked) is not None:
+            self._sameness.count_protected()
+            return False
+        told = "\x1f".join((self._tenant, entry, self._asked.text)).encode()
+        name = hashlib.blake2b(told, digest_size=16).digest()
+        verdict = self._sameness.remembered(name)
+        if verdict is not None or not self._left:
+            return bool(verdict)
+        self._left -= 1
+        return await self._sameness.ask(kept, self._asked.text, name, self._tenant)
 
 
 class UpstreamSameness:
