@@ -39,6 +39,9 @@ T = TypeVar("T")
 RECENT = 256
 """Refused requests remembered, in memory only, so that a false positive can be reported by its request id."""
 
+MOST_REPORTED = 200_000
+"""Characters of a reported text: 256 requests of 8 MB would be 2 to 8 GB."""
+
 CLAIM_S = 15.0
 """How long after a gateway's last sign of life another one may take over its answer."""
 AGAIN_S = 0.1
@@ -68,7 +71,7 @@ class ReviewQueue:
         self._reason = ""
         self._looking: asyncio.Task[None] | None = None
         self._thread = ThreadCalls(1, "review")
-        self._recent: OrderedDict[str, tuple[str, str, str]] = OrderedDict()
+        self._recent: OrderedDict[str, tuple[str, str, str | None]] = OrderedDict()
 
     async def start(self) -> None:
         """Look into the file that is there already: who reads `/readyz` should not learn from a held text that it is
@@ -160,18 +163,26 @@ class ReviewQueue:
     # --- false positives ---------------------------------------------------------------------------------------
 
     def remember(self, request: Request, tenant: str, rail: str) -> None:
-        """Remember a request that was refused, until others push it out; never on the disk."""
-        text = "\n\n".join(message.content for message in request.messages if message.role == "user")
+        """Remember a request that was refused, until others push it out; never on the disk. Of one that is longer than
+        a report may be, only that it was."""
+        said = [message.content for message in request.messages if message.role == "user"]
+        text = "\n\n".join(said) if sum(map(len, said)) <= MOST_REPORTED else None
         self._recent[request.id] = (tenant, rail, text)
         while len(self._recent) > RECENT:
             self._recent.popitem(last=False)
 
     def recall(self, request_id: str, tenant: str) -> tuple[str, str]:
-        """Return (rail, text) of a refused request. Raises `NotFound`."""
-        whose, rail, text = self._recent.get(request_id, ("", "", ""))
+        """Return (rail, text) of a refused request. Raises `NotFound`, or `RequestError` for one that is too long."""
+        whose, rail, text = self._recent.get(request_id, ("", "", None))
         if not rail or whose != tenant:
             raise NotFound(
                 f"no refused request {request_id!r} is remembered (the last {RECENT} are); report its `text`",
+                param="request_id",
+            )
+        if text is None:
+            raise RequestError(
+                f"the request {request_id!r} has more than {MOST_REPORTED} characters, which are not kept: report "
+                "those that were refused as `text`",
                 param="request_id",
             )
         return rail, text

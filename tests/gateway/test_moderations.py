@@ -136,6 +136,14 @@ def test_a_false_positive_is_reported_by_the_id_of_the_refusal_and_kept(app: Tes
     assert 'sluicegate_false_positives_total{rail="blocklist"} 1.0' in app.client.get("/metrics").text
 
 
+def test_of_a_long_refused_request_the_text_is_not_kept_and_the_report_says_so(app: TestApp) -> None:
+    """The last 256 would be gigabytes, whoever sends them."""
+    refused = app.ask("word " * 40_001 + "project nightjar", stream=False)
+    answer = app.client.post("/v1/safety/false_positives", json={"request_id": (refused.error or {})["request_id"]})
+    assert answer.status_code == 400
+    assert "more than 200000 characters" in answer.json()["error"]["message"]
+
+
 def test_a_report_says_what_it_is_about(app: TestApp) -> None:
     for told, status in (({}, 400), ({"text": "a", "request_id": "b"}, 400), ({"request_id": "chatcmpl-0"}, 404)):
         assert app.client.post("/v1/safety/false_positives", json=told).status_code == status

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sluicegate.gateway.admin.review import SCOPE, queue_of
 from sluicegate.gateway.http.admission import admitted
 from sluicegate.gateway.http.guard import name_of, operator_of
-from sluicegate.gateway.review import FalsePositiveReport, Unreadable
+from sluicegate.gateway.review import MOST_REPORTED, FalsePositiveReport, Unreadable
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import RequestError
 
@@ -27,7 +27,7 @@ from sluicegate.plugins import RequestError
 class FalsePositive(BaseModel):
     model_config = ConfigDict(extra="forbid")
     request_id: Annotated[str, Field(max_length=128)] = ""
-    text: Annotated[str, Field(max_length=200_000)] = ""
+    text: Annotated[str, Field(max_length=MOST_REPORTED)] = ""
     rail: Annotated[str, Field(max_length=128)] = ""
     note: Annotated[str, Field(max_length=4096)] = ""
     kind: Literal["false_positive", "miss"] = "false_positive"
