@@ -19,7 +19,16 @@ from fnmatch import fnmatchcase
 
 from sluicegate.plugins import Caller, Channel, RailProperties, RailSession, Request, Verdict
 from sluicegate.safety.provenance.sources import ForeignText, ProvenanceTexts
-from sluicegate.safety.provenance.targets import LONGEST, NAMES, CallTarget, Named, name_counts, pieces, targets_in
+from sluicegate.safety.provenance.targets import (
+    LONGEST,
+    NAMES,
+    CallTarget,
+    Named,
+    is_date,
+    name_counts,
+    pieces,
+    targets_in,
+)
 from sluicegate.safety.rails.match_rails import PassSession
 from sluicegate.safety.settings import ProvenanceSettings
 
@@ -91,6 +100,8 @@ class ProvenanceSession:
         self._request = request
         self._path = path
         self._named = name_counts(path, rail.names)
+        self._ends_range = self._named and not name_counts(path, rail.names - {"to"})
+        """Whether only `to` names the argument, which may also be the end of a time."""
         self._text = ""
         self._start = 0
         """Offset of `_text`: everything before it is settled."""
@@ -136,7 +147,8 @@ class ProvenanceSession:
         return Verdict(self._end)
 
     def _untrusted_target(self, text: str) -> tuple[CallTarget, ForeignText, int] | None:
-        targets = targets_in(text, named=self._named, inside=self._inside())
+        named = self._named and not (self._ends_range and is_date(text))
+        targets = targets_in(text, named=named, inside=self._inside())
         return self._rail.sources(self._request).untrusted_target(targets) if targets else None
 
     def _inside(self) -> Named:

@@ -12,29 +12,34 @@ document that the user pasted without tags around it, or that holds a closing an
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
+from itertools import accumulate
 
 from sluicegate.plugins import Request, Text, texts_of
 from sluicegate.safety.detection.parts import opener, split_documents
-from sluicegate.safety.provenance.spelling import decoded, loose, spelled, squeezed, undone
+from sluicegate.safety.provenance.spelling import decoded, letters_of, loose, spelled, squeezed, undone
 from sluicegate.safety.provenance.targets import CallTarget
 from sluicegate.safety.provenance.urls import bare_url, host_of, parents, resolved
 
 _JOINED = r"[^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 """A letter or digit of a script that sets its words apart."""
 _APART = r"[\s().-]{0,2}"  # between the groups of a number
-_FAR_APART = r"[\s().,/_:-]{0,3}"  # in an untrusted text
+_FAR_APART = r"[\s().,/_:+'\"*|\[\]-]{0,5}"  # in an untrusted text
 _URL = re.compile(
     r"(?:[a-z][a-z0-9+.-]{0,20}://)?(?:www\.)?((?:[\w-]{1,63}\.){1,8}[a-z]{2,24}(?::\d+)?(?:/[^\s\"'<>)\]]*)?)"
 )
 _LONG = re.compile(r"[\w.+%'-]{1,64}@[\w.-]{3,255}|\b[a-z][a-z0-9+.-]{1,20}://[^\s\"'<>)\]]+|[a-z]{0,2}\d{8,34}")
 _EMPHASIS = re.compile(r"(?<!\w)_{1,3}(?=[^\s_])|(?<=[^\W_])_{1,3}(?!\w)")
-_NUMBER_MARKS = re.compile(r"[\s().,/_:+-]")
+_HOST_NUMBER = re.compile(r"0x[0-9a-f]{7,8}|[1-9]\d{7,9}")
+_NUMBER_MARKS = re.compile(r"[\s().,/_:+'\"*|\[\]-]")
 _INTERNATIONAL = re.compile(r"(?:\+|00)(\d{8,15})")
+_DIALLED = re.compile(r"(?<![\w+])(?:\+|00)\d(?:[ ().-]{0,3}\d){7,15}(?!\w)")
 _NATIONAL = re.compile(r"0(\d{7,14})")
 MIN_NAME_CHARS = 3
 """Characters from which a name is searched for; shorter ones occur in any text."""
@@ -42,7 +47,7 @@ MIN_PART_CHARS = 4
 """Characters from which the beginning or end of a target counts as a part of it."""
 MIN_TAIL_DIGITS = 7
 MIN_SQUEEZED_CHARS = 9
-"""Characters from which a target is also searched for without the white space of a text."""
+"""Characters from which a target is also searched for whatever stands between the letters of a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,22 @@ class UntrustedText(_SearchedText):
         return squeezed(self.text)
 
     @cached_property
+    def _letters(self) -> str:
+        return letters_of(self.text)
+
+    @cached_property
+    def _borders(self) -> frozenset[int]:
+        """Return the offsets among the letters and digits of the text at which something else stands between them."""
+        return frozenset(accumulate(map(len, re.findall(r"[^\W_]+", self.text)), initial=0))
+
+    def _among_letters(self, value: str) -> int:
+        """Return the offset of `value` among the letters and digits of the text, where it is made of whole words."""
+        at = self._letters.find(value)
+        while at >= 0 and not (at in self._borders and at + len(value) in self._borders):
+            at = self._letters.find(value, at + 1)
+        return at
+
+    @cached_property
     def _long_targets(self) -> tuple[str, ...]:
         """Return addresses, URLs and long numbers, of which a call may name a part."""
         digits = re.sub(r"(?<=\w)[ -](?=\d)", "", self.text)
@@ -104,6 +125,8 @@ class UntrustedText(_SearchedText):
             at = _bounded(self.text, value)
         if at < 0 and target.kind in ("address", "url", "name") and len(value) >= MIN_SQUEEZED_CHARS:
             at = self._squeezed.find(squeezed(value))
+        if at < 0 and len(letters := letters_of(value)) >= MIN_SQUEEZED_CHARS:
+            at = self._among_letters(letters)
         return at if at >= 0 else self._part(value, target)
 
     def _number(self, value: str) -> int:
@@ -149,7 +172,15 @@ class TrustedText(_SearchedText):
 
     def _names_number(self, value: str) -> bool:
         bare = re.sub(r"[\s().+-]", "", value)
-        return any(self._spaced(one, _APART) >= 0 for one in (bare, *(f"0{tail}" for tail in _tails(value))))
+        tails = _tails(value)
+        written = any(self._spaced(one, _APART) >= 0 for one in (bare, *(f"0{tail}" for tail in tails)))
+        return written or (bare.startswith("0") and not self._abroad.isdisjoint(tails))
+
+    @cached_property
+    def _abroad(self) -> frozenset[str]:
+        """Return the telephone numbers that are written with the code of a country, without it."""
+        found = _DIALLED.findall(self.text)
+        return frozenset(tail for number in found for tail in _tails(number.replace("(0)", "")))
 
 
 def _tails(number: str) -> list[str]:
@@ -269,8 +300,22 @@ def _parts(target: CallTarget) -> Iterator[CallTarget]:
         yield CallTarget("path", target.value[1:])
     if target.kind == "path" and ".." in target.value:
         yield CallTarget("path", resolved(spelled(target.value)))
+    if address := _as_ipv4(target, host):
+        yield CallTarget("host", address)
     if host:
         yield from (CallTarget("host", name) for name in (host, *parents(host)))
+
+
+def _as_ipv4(target: CallTarget, host: str) -> str:
+    """Return the address that a host of IPv6 stands for, or that a number without a scheme may be; else ""."""
+    value = target.value
+    with contextlib.suppress(ValueError):
+        if host.startswith("["):
+            mapped = ipaddress.IPv6Address(host.strip("[]")).ipv4_mapped
+            return "" if mapped is None else str(mapped)
+        if target.kind in ("number", "name") and _HOST_NUMBER.fullmatch(value):
+            return str(ipaddress.IPv4Address(int(value, 0)))
+    return ""
 
 
 def _covers(url: str, bare: str) -> bool:

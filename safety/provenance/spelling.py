@@ -3,13 +3,15 @@
 Trusted texts are compared strictly (a look-alike letter makes another address), untrusted ones loosely: whatever a
 model may have read out of them counts as theirs.
 
-Not covered: ciphers, reversed text, encodings inside encodings beyond `ROUNDS`; letters written as words.
+Not covered: ciphers, reversed text, base85, encodings inside encodings beyond `ROUNDS` (of base64, beyond two); letters
+and digits written as words, or as others that look like them (`O` for 0).
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import html
 import re
 import unicodedata
@@ -19,6 +21,7 @@ from urllib.parse import unquote
 from sluicegate.safety.matching.confusables import look_alike
 from sluicegate.safety.matching.json_escapes import Unescaped
 
+_MARKS = frozenset({"Mn", "Me"})
 ROUNDS = 3
 """Layers of escapes, entities and percent signs that are undone."""
 _INVISIBLE = re.compile(
@@ -32,12 +35,26 @@ _ESCAPE = re.compile(r"\\(?:u\{?([0-9a-fA-F]{4,6})\}?|x([0-9a-fA-F]{2}))")
 _PUNYCODE = re.compile(r"\bxn--([a-z0-9-]{1,59})")
 _NUMERIC_HOST = re.compile(r"(?<=//)(?:0x[0-9a-f]{1,8}|\d{1,10})(?:\.(?:0x[0-9a-f]{1,8}|\d{1,10})){0,3}(?![\w.-])")
 _MARKUP = re.compile(r"</?[a-z][a-z0-9]{0,10}(?:\s[^<>]{0,200})?/?>|<!--[^<>]{0,200}-->|(?<=\S)[*~`]{1,3}(?=\S)", re.I)
+_CODES = re.compile(
+    r"(?:(?:0[xXbB]|U\+|\\)?[0-9A-Fa-f]{2,8}[\s,;:_-]{1,3}){5,400}(?:0[xXbB]|U\+|\\)?[0-9A-Fa-f]{2,8}(?![0-9A-Fa-f])"
+)
+"""Characters by their codes: `104, 105`, `0x68 0x69`, `68-69`, `U+0068`, `\\68 \\69`, eight bits each."""
+_CODE = re.compile(r"(?<![0-9A-Fa-f])(?:0[xXbB])?([0-9A-Fa-f]{2,8})(?![0-9A-Fa-f])")
+_OCTAL = re.compile(r"(?:\\[01][0-7]{2}){4,}")
+_BRACED = re.compile(r"\\x\{([0-9a-fA-F]{1,6})\}")
+_PRINTABLE = re.compile(r"=([0-9A-Fa-f]{2})")
+"""A byte of quoted-printable."""
+MIN_PRINTABLE = 4
+"""Bytes from which a text is read as quoted-printable: `a=3D` alone stands in many URLs."""
+_BASE32 = re.compile(r"[A-Z2-7]{10,4096}={0,6}")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{8,4096}={0,2}")
 _HEX = re.compile(r"(?:[0-9A-Fa-f]{2}[ :]?){5,2048}")
-_SPACED = re.compile(r"(?<!\S)(?:\S ){5,400}\S(?!\S)")
+_SPACED = re.compile(r"(?<![^\s,;|])(?:[^\s,;|][\s,;|]{1,5}){5,400}[^\s,;|](?![^\s,;|])")
+_SPACES = re.compile(r"[\s,;|]+")
 _MAIL_COMMENT = re.compile(r"(?<=[\w\"])\([^()@]{0,64}\)(?=@)|(?<=@)\([^()@]{0,64}\)")
 _QUOTED_MAILBOX = re.compile(r'"([\w.+%\'-]{1,64})"(?=@)')
 _DOT_FOLDERS = re.compile(r"/(?:\./)+")
+_BETWEEN = re.compile(r"[\W_]+")
 _DASHES = dict.fromkeys(map(ord, "‒–—―"), "-")
 
 
@@ -67,15 +84,22 @@ def spelled(text: str) -> str:
 
 
 def loose(text: str) -> str:
-    """Return a spelled text with look-alikes as Latin letters and all dashes as one."""
+    """Return a spelled text without accents and strokes, with look-alikes as Latin letters and all dashes as one."""
     if text.isascii():
         return text
+    text = "".join(char for char in unicodedata.normalize("NFD", text) if unicodedata.category(char) not in _MARKS)
+    text = unicodedata.normalize("NFC", text)
     return "".join(char if char.isascii() else look_alike(char) for char in text.translate(_DASHES)).lower()
 
 
 def squeezed(text: str) -> str:
     """Return a spelled text without white space and marks of emphasis."""
     return re.sub(r"[\s*~`]+", "", text)
+
+
+def letters_of(text: str) -> str:
+    """Return the letters and digits of a spelled text, whatever stands between them."""
+    return _BETWEEN.sub("", text)
 
 
 def undone(text: str) -> list[str]:
@@ -107,7 +131,7 @@ def decoded(text: str) -> list[str]:
     if "<" in last or "*" in last or "`" in last or "~" in last:
         found.append(_MARKUP.sub("", last))
     if _SPACED.search(last):
-        found.append(_SPACED.sub(lambda letters: letters[0].replace(" ", ""), last))
+        found.append(_SPACED.sub(lambda letters: _SPACES.sub("", letters[0]), last))
     found += [plain for blob in _blobs(last) for plain in undone(blob)]
     return list(dict.fromkeys(found))
 
@@ -117,12 +141,37 @@ def _blobs(text: str) -> Iterator[str]:
         yield "".join(chr(ord(char) - 0xE0000) for char in run)
     for run in _HEX.findall(text):
         yield from _readable(bytes.fromhex(re.sub(r"[ :]", "", run)))
+    for run in _CODES.findall(text):
+        yield from _of_codes(_CODE.findall(run))
+    for run in _OCTAL.findall(text):
+        yield from _readable(bytes(int(code, 8) for code in run[1:].split("\\")))
+    if "\\x{" in text:
+        yield _BRACED.sub(lambda found: _character(int(found[1], 16)), text)
+    if len(_PRINTABLE.findall(text)) >= MIN_PRINTABLE:
+        yield _PRINTABLE.sub(lambda found: chr(int(found[1], 16)), text.replace("=\r\n", "").replace("=\n", ""))
+    for run in _BASE32.findall(text):
+        bare = run.rstrip("=")
+        with contextlib.suppress(binascii.Error):
+            yield from _readable(base64.b32decode(bare + "=" * (-len(bare) % 8)))
+    for plain in _of_base64(text):
+        yield plain
+        yield from _of_base64(plain)
+
+
+def _of_base64(text: str) -> Iterator[str]:
     for run in _BASE64.findall(text):
         body = run.rstrip("=").replace("-", "+").replace("_", "/")
-        try:
+        with contextlib.suppress(binascii.Error):
             yield from _readable(base64.b64decode(body[: len(body) - (len(body) % 4 == 1)] + "=" * (-len(body) % 4)))
-        except binascii.Error:
-            continue
+
+
+def _of_codes(codes: list[str]) -> Iterator[str]:
+    """Yield what the codes of characters say, in each base that they may be written in."""
+    for base, digits in ((2, "01"), (10, "0123456789"), (16, "0123456789abcdefABCDEF")):
+        if all(set(code) <= set(digits) for code in codes) and (base > 2 or all(len(code) == 8 for code in codes)):
+            said = "".join(_character(int(code, base)) for code in codes)
+            if all(char.isprintable() or char.isspace() for char in said):
+                yield said
 
 
 def _readable(data: bytes) -> Iterator[str]:
@@ -136,7 +185,10 @@ def _readable(data: bytes) -> Iterator[str]:
 
 
 def _escaped(found: re.Match[str]) -> str:
-    code = int(found[1] or found[2], 16)
+    return _character(int(found[1] or found[2], 16))
+
+
+def _character(code: int) -> str:
     return chr(code) if code < 0x110000 and not 0xD800 <= code < 0xE000 else "\ufffd"
 
 

@@ -4,6 +4,7 @@ A target is an argument with a known name (`to`, `url`, `account`, `path`, `comm
 has a target's form (a list of mail addresses, a URL, an IBAN, a path, a command line). Strings of JSON are read as the
 arguments they hold. Running text is not a target, whatever it quotes.
 
+Neither are dates and decimal numbers, unless the argument has a known name.
 Not covered: a target without a known name or form (`{"x": "Bob"}`): add its name to the settings.
 """
 
@@ -109,6 +110,9 @@ GENERIC = frozenset(
 LONGEST = 2_000
 """Maximum characters of a target, and of a piece of a string that is judged at once."""
 
+JSON_LEVELS = 3
+"""Strings of JSON in strings of JSON that are read, as input rails do."""
+
 Kind = Literal["address", "url", "host", "number", "path", "command", "name"]
 
 
@@ -127,6 +131,14 @@ _URL = re.compile(
 )
 _HOST = re.compile(r"(?<![\w@/.-])(?:(?:[a-z0-9-]+\.)+[a-z]{2,24}|\d{1,3}(?:\.\d{1,3}){3})(?![\w@])(?::\d{1,5})?", re.I)
 _NUMBER = re.compile(r"(?<!\w)(?:[a-z]{2}[ -]?\d{2}(?:[ -]?[a-z0-9]{2,4}){3,8}|\+?\d(?:[ ().-]?\d){5,23})(?!\w)", re.I)
+_DATE = re.compile(
+    r"(?:(\d{4})[-/](\d{1,2})[-/](\d{1,2})|(\d{1,2})[./-](\d{1,2})[./-](\d{4}))"
+    r"(?:[T ]\d{1,2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z| ?[+-]\d{2}:?\d{2})?)?",
+    re.I,
+)
+_DECIMAL = re.compile(r"[+-]?(?:0|[1-9]\d{0,14})\.\d{1,17}")
+_NESTED_URL = re.compile(r"(?<=[=/])[a-z][a-z0-9+.-]{1,20}://[^\s\"'<>`|;)\]]+", re.I)
+"""A URL within another."""
 _PATH = re.compile(
     r"(?<![\w:/])(?:~|\.{1,2}|[a-z]:)?[/\\][\w.@~+-][^\s\"'`|;&<>]*|(?<![\w/:])[\w.-]+(?:[/\\][\w.@+-]+)+", re.I
 )
@@ -176,17 +188,22 @@ def pieces(text: str, *, ends: bool) -> tuple[list[str], str]:
     return ([*found, rest], "") if ends else (found, rest)
 
 
-Named = Callable[[tuple[str | int, ...]], bool]
+ArgumentPath = tuple[str | int, ...]
+Named = Callable[[ArgumentPath], bool]
 """Returns whether an argument at a path below this one has a known name."""
 
 
-def targets_in(text: str, *, named: bool, inside: Named | None = None) -> list[list[CallTarget]]:
+def targets_in(
+    text: str, *, named: bool, inside: Named | None = None, path: ArgumentPath = (), levels: int = JSON_LEVELS
+) -> list[list[CallTarget]]:
     """Return the targets of an argument's value as it is spelled, and then as each of its disguises decodes.
 
-    `inside`: names of arguments in a string of JSON."""
+    `inside`: names of arguments in a string of JSON, which may hold others, `levels` of them."""
     found = [targets_of(reading, named=named) for reading in decoded(text)]
-    for path, value in _of_json(text) if inside else ():
-        found += targets_in(value, named=inside(path) if inside else False)
+    for below, value in _of_json(text) if inside and levels else ():
+        whole = (*path, *below)
+        is_named = inside(whole) if inside else False
+        found += targets_in(value, named=is_named, inside=inside, path=whole, levels=levels - 1)
     return [targets for targets in found if targets]
 
 
@@ -219,6 +236,8 @@ def targets_of(value: str, *, named: bool) -> list[CallTarget]:
         return []
     if named:
         return _of_command(text) if _runs_something(text) else _items(text)
+    if _DECIMAL.fullmatch(text) or is_date(text):
+        return []
     shaped = _shape(text)
     if shaped == "command":
         return _of_command(text)
@@ -228,6 +247,15 @@ def targets_of(value: str, *, named: bool) -> list[CallTarget]:
     if len(parts) > 1 and all(_shape(part) is not None for part in parts):
         return _inside(text)
     return []
+
+
+def is_date(text: str) -> bool:
+    """Return whether a text is a day, with a time or without."""
+    found = _DATE.fullmatch(text.strip())
+    if found is None:
+        return False
+    one, month, other = (int(part) for part in found.groups() if part is not None)
+    return 1 <= month <= 12 and 1 <= min(one, other) <= 31
 
 
 def _runs_something(text: str) -> bool:
@@ -274,6 +302,8 @@ def _inside(text: str) -> list[CallTarget]:
     found: list[CallTarget] = []
     for kind, pattern in _INSIDE:
         found += [CallTarget(kind, match[0].strip().rstrip(".,").lower()) for match in pattern.finditer(text)]
+        if kind == "url":
+            found += [CallTarget("url", nested) for url in found for nested in _NESTED_URL.findall(url.value)]
         text = pattern.sub(" ", text)
     return list(dict.fromkeys(found))
 
@@ -283,7 +313,9 @@ def _items(text: str) -> list[CallTarget]:
     person's name, a file."""
     found: list[CallTarget] = []
     for item in (part for part in _SEPARATED.split(text) if part):
-        found += _inside(item) or [CallTarget("name", " ".join(item.lower().removeprefix("@").split()))]
+        found += _inside(item) or [
+            CallTarget("name", " ".join(item.lower().removeprefix("@").removeprefix("#").split()))
+        ]
     return list(dict.fromkeys(found))
 
 
