@@ -50,6 +50,18 @@ class InvalidResult(UpstreamFailed):
         super().__init__(f"the result of {server}/{tool} does not satisfy its outputSchema: {complaint}")
 
 
+class ResultTooLong(UpstreamFailed):
+    """Raised for a result of more characters than a rail reads."""
+
+    code = "invalid_result"
+
+    def __init__(self, server: str, tool: str) -> None:
+        super().__init__(
+            f"the result of {server}/{tool} is longer than the safety checks read, and is not passed on: ask the tool "
+            "for less at a time"
+        )
+
+
 class CarriedOver(PermissionDenied):
     """Raised for arguments that contain text of another server's result, which this server may not get."""
 

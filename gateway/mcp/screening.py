@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from sluicegate.gateway.mcp.definitions import ToolDefinition
-from sluicegate.gateway.mcp.errors import UntrustedTarget
+from sluicegate.gateway.mcp.errors import ResultTooLong, UntrustedTarget
 from sluicegate.gateway.mcp.flows import RunMemory
 from sluicegate.gateway.mcp.results import ResultTexts, joined
 from sluicegate.gateway.mcp.settings import SEPARATOR
@@ -23,6 +23,7 @@ from sluicegate.plugins import (
     ContentBlocked,
     Message,
     Request,
+    RequestTooLarge,
     Sampling,
     SluicegateError,
     Tool,
@@ -98,13 +99,15 @@ async def screen_texts(
     pipeline: Pipeline, exchange: Exchange, server: str, tool: str, result: ResultTexts
 ) -> list[str]:
     """Return the texts of a result after the input rails, which also read the blocks of content joined. Raises
-    `ContentBlocked`, whose reason names the source."""
+    `ContentBlocked`, whose reason names the source, or `ResultTooLong`."""
     texts = (*result.texts, *result.joined)
     asked = dataclasses.replace(
         exchange.request, messages=messages_of(server, tool, texts), tools=(), nbytes=sum(map(len, texts))
     )
     try:
         seen = await pipeline.screen_again(exchange, asked)
+    except RequestTooLarge as error:
+        raise ResultTooLong(server, tool) from error
     except ContentBlocked as error:
         told = ContentBlocked(error.rail, f"{error.reason} (in a result of {server}/{tool})")
         told.message = (

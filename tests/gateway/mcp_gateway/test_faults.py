@@ -221,6 +221,16 @@ def test_slow_large_and_many_answers_over_http_cost_one_call() -> None:
         assert text_of(call(app, "fine", server="s")) == "done"
 
 
+def test_a_result_that_a_rail_does_not_read_to_its_end_is_not_the_callers_fault() -> None:
+    """The caller was asked to send less text."""
+    tools = Tools().add("long", lambda arguments: "fine " * 2000)
+    rails = {"pipeline": {"screen": ["injection"]}, "stages": {"screen": {"injection": {"max_chars": 5000}}}}
+    with upstream(tools) as url, gateway({"s": {"url": url}}, **rails) as app:
+        error = refused(app, "long", server="s")
+        assert error["code"] == "invalid_result"
+        assert "s/long" in error["message"]
+
+
 def test_one_call_too_many_at_a_time_is_told_to_come_again() -> None:
     began = []
 
