@@ -136,11 +136,12 @@ class SqliteStore:
     def _get(self, db: sqlite3.Connection, key: CacheKey, feed: IndexPoll | None) -> LookupResult:
         now = self._clock()
         columns = f"iif(length(body) <= {MAX_ENTRY_BYTES}, body, 0), used_s"
-        found = db.execute(f"select {columns} from entries where {OF_KEY} and expires_s > ?", (*_place(key), now))
+        lives = (now, self._latest(now))
+        found = db.execute(f"select {columns} from entries where {OF_KEY} and {LIVES}", (*_place(key), *lives))
         body, used_s = found.fetchone() or (None, now)
         epochs = self._epochs(db, key.tenant)
         kept = None if body is None else read(key, body, epochs, self._sealer, self._counts)
-        if kept is not None and not (isinstance(used_s, float) and now - used_s <= TOUCH_S):
+        if kept is not None and not (isinstance(used_s, float) and abs(now - used_s) <= TOUCH_S):
             _write(db, f"update entries set used_s = ? where {OF_KEY}", (now, *_place(key)))
         rows, cursor, more = self._rows(db, key.tenant, feed, now)
         return LookupResult(kept, epochs, rows, cursor, more)
@@ -171,8 +172,8 @@ class SqliteStore:
         return True
 
     def _make_room(self, db: sqlite3.Connection, now: float) -> None:
-        db.execute("delete from entries where expires_s <= ?", (now,))
-        db.execute("delete from rows where expires_s <= ?", (now,))
+        for table in ("entries", "rows"):
+            db.execute(f"delete from {table} where not ({LIVES})", (now, self._latest(now)))
         used = db.execute("select total(size) from entries").fetchone()[0]
         if used <= self._budget_bytes:
             return
@@ -206,10 +207,16 @@ class SqliteStore:
 
     def _held(self, db: sqlite3.Connection) -> list[StoreTotals] | None:
         asked = (
-            "select tenant, model, count(*), cast(total(size) as integer) from entries where expires_s > ? "
+            f"select tenant, model, count(*), cast(total(size) as integer) from entries where {LIVES} "
             "group by tenant, model order by tenant, model"
         )
-        return [StoreTotals(*row) for row in db.execute(asked, (self._clock(),))]
+        now = self._clock()
+        return [StoreTotals(*row) for row in db.execute(asked, (now, self._latest(now)))]
+
+    def _latest(self, now: float) -> float:
+        """Return the latest end of an entry that is written now. A later one was written by a clock that was ahead, and
+        set back since, or under a longer time to live: it would stay for as long."""
+        return now + self._ttl_s + TOUCH_S
 
     def _epochs(self, db: sqlite3.Connection, tenant: str) -> dict[str, str]:
         """Return the tenant's epochs. Each combines two counters: purges of the tenant, and purges of all tenants."""
@@ -224,10 +231,9 @@ class SqliteStore:
     ) -> tuple[tuple[IndexRow, ...], str, bool]:
         if feed is None:
             return (), "", False
-        asked = (
-            "select id, data from rows where tenant = ? and scope = ? and id > ? and expires_s > ? order by id limit ?"
-        )
-        found = db.execute(asked, (tenant, feed.scope, int(feed.cursor or 0), now, ROWS_A_LOOK)).fetchall()
+        asked = f"select id, data from rows where tenant = ? and scope = ? and id > ? and {LIVES} order by id limit ?"
+        wanted = (tenant, feed.scope, int(feed.cursor or 0), now, self._latest(now), ROWS_A_LOOK)
+        found = db.execute(asked, wanted).fetchall()
         rows = []
         for _, data in found:
             try:
@@ -286,6 +292,7 @@ class SqliteStore:
 
 
 OF_KEY = "tenant = ? and model = ? and digest = ?"
+LIVES = "expires_s > ? and expires_s <= ?"
 
 
 def _place(key: CacheKey) -> tuple[str, str, str]:

@@ -61,6 +61,32 @@ async def test_the_least_recently_used_go_when_the_budget_is_spent(tmp_path: Pat
     await store.close()
 
 
+async def test_what_a_clock_wrote_that_was_set_back_since_is_not_kept_for_as_long(tmp_path: Path) -> None:
+    """An answer stayed for the year that the clock was ahead, and was the last to be evicted."""
+    clock = [time.time() + 365 * 86_400]
+    store = SqliteStore(tmp_path / "a.db", 100_000, 60, deadline_s=2, clock=lambda: clock[0])
+    await store.store(asked("q").key, answer("x"))
+    assert await store.look_up(asked("q").key) is not None
+    clock[0] -= 365 * 86_400
+    assert await store.look_up(asked("q").key) is None
+    assert await store.held([]) == []
+    for number in range(16):  # room is made now and then
+        await store.store(asked(f"q{number}").key, answer("x"))
+    await store.close()
+    with sqlite3.connect(tmp_path / "a.db") as file:
+        assert file.execute("select max(expires_s) from entries").fetchone()[0] <= clock[0] + 60
+    file.close()
+
+
+async def test_a_clock_that_is_set_back_a_little_costs_no_answer(tmp_path: Path) -> None:
+    clock = [time.time()]
+    store = SqliteStore(tmp_path / "a.db", 100_000, 60, deadline_s=2, clock=lambda: clock[0])
+    await store.store(asked("q").key, answer("x"))
+    clock[0] -= 30
+    assert await store.look_up(asked("q").key) is not None
+    await store.close()
+
+
 @pytest.mark.parametrize("garbage", [b"", b"no database at all" * 100])
 async def test_a_file_that_is_no_database_is_set_aside(tmp_path: Path, garbage: bytes) -> None:
     path = tmp_path / "a.db"
