@@ -92,7 +92,7 @@ class Catalogue:
         return pin
 
     async def _edit_or_drop(self, names: Names, edit: Edit) -> Pin | None:
-        """As `_edit`; drop the pin where `edit` returns None."""
+        """Do as `_edit`; drop the pin where `edit` returns None."""
         return await asyncio.shield(asyncio.create_task(self._edited(names, edit)))
 
     async def _edited(self, names: Names, edit: Edit) -> Pin | None:
