@@ -32,10 +32,15 @@ PROBE_S = 5.0
 
 
 class RailHealth:
-    """The breakers of all rails, by slot and name, and a count of the requests that run on these rails."""
+    """The breakers of all rails, and a count of the requests that run on these rails.
+
+    A rail has a breaker for each time limit that policies give it: one that is never in time for the requests of one
+    policy may well be for those of another.
+    """
 
     def __init__(self) -> None:
-        self._breakers: defaultdict[tuple[str, str], CircuitBreaker] = defaultdict(lambda: CircuitBreaker(MAX_PAUSE_S))
+        self._breakers: defaultdict[tuple[str, str, float | None], CircuitBreaker]
+        self._breakers = defaultdict(lambda: CircuitBreaker(MAX_PAUSE_S))
         self._trials: set[asyncio.Task[None]] = set()
         self._requests = 0
         self._idle = asyncio.Event()
@@ -59,7 +64,7 @@ class RailHealth:
     def runs(self, slot: RailSlot, rail: str, rail_policy: RailPolicy) -> bool:
         """Return whether to call the rail now. Raises `StageFailed` where its breaker is open and it must not be
         skipped."""
-        breaker = self._breakers[slot, rail]
+        breaker = self._breakers[slot, rail, rail_policy.budget_s]
         if breaker.admits(rail_policy):
             return True
         if rail_policy.may_fail:
@@ -72,7 +77,7 @@ class RailHealth:
     ) -> None:
         """Count a failure on a caller's text. Where it would open the breaker, `sound` first tests the rail on a
         harmless text: if that succeeds, the caller's text was at fault, and the breaker stays closed."""
-        breaker = self._breakers[slot, rail]
+        breaker = self._breakers[slot, rail, rail_policy.budget_s]
         if breaker.would_open(rail_policy) and await sound():
             breaker.failed_by_caller()
             return
@@ -80,7 +85,7 @@ class RailHealth:
 
     def failed_writing(self, name: str, rail: OutputRail, rail_policy: RailPolicy) -> None:
         """Count a failure of an output rail, as `failed_at_work`; returns at once."""
-        breaker = self._breakers["moderate", name]
+        breaker = self._breakers["moderate", name, rail_policy.budget_s]
         if offers(rail, JudgingRail) and breaker.would_open(rail_policy):
             trial = asyncio.create_task(
                 self.failed_at_work("moderate", name, rail_policy, lambda: judges(rail, rail_policy))
@@ -95,30 +100,31 @@ class RailHealth:
 
     def failed(self, slot: RailSlot, rail: str, rail_policy: RailPolicy) -> None:
         """Count a failure of the rail; the caller's text is not considered."""
-        if self._breakers[slot, rail].failed(rail_policy):
+        if self._breakers[slot, rail, rail_policy.budget_s].failed(rail_policy):
             log.error("rail %s of slot %s failed %d times in a row", rail, slot, rail_policy.failures_to_open)
 
-    def succeeded(self, slot: RailSlot, rail: str) -> None:
-        self._breakers[slot, rail].succeeded()
+    def succeeded(self, slot: RailSlot, rail: str, rail_policy: RailPolicy) -> None:
+        self._breakers[slot, rail, rail_policy.budget_s].succeeded()
 
     def is_open(self, slot: RailSlot, rail: str) -> bool:
-        """Return whether the rail is skipped after failures in a row."""
-        breaker = self._breakers.get((slot, rail))
-        return breaker is not None and breaker.is_open
+        """Return whether the rail is skipped after failures in a row, at least under one time limit."""
+        return (slot, rail) in self._open()
 
     def troubles(self) -> Sequence[Trouble]:
-        """Report rails whose breaker is open."""
+        """Report rails of which a breaker is open."""
         return [
             Trouble(f"rail {rail} of slot {slot} failed again and again; requests that need it are refused meanwhile")
-            for (slot, rail), breaker in self._breakers.items()
-            if breaker.is_open
+            for slot, rail in self._open()
         ]
 
+    def _open(self) -> dict[tuple[str, str], None]:
+        return {(slot, rail): None for (slot, rail, _), breaker in self._breakers.items() if breaker.is_open}
+
     def stats(self) -> Mapping[str, float]:
-        """Return the number of open breakers, and of failures so far."""
+        """Return the number of rails of which a breaker is open, and of failures so far."""
         found = self._breakers.values()
         return {
-            "rails_open": float(sum(breaker.is_open for breaker in found)),
+            "rails_open": float(len(self._open())),
             "rail_failures_total": float(sum(breaker.failures for breaker in found)),
         }
 

@@ -544,6 +544,7 @@ def test_the_moderation_endpoint_asks_judges_of_answers() -> None:
 
 
 def test_a_judge_out_of_time_ends_its_own_requests_with_a_typed_error_and_no_others() -> None:
+    """Also past what opens its breaker: a limit that it never keeps says nothing about the limits of others."""
     judge = WordJudge("never")
 
     def register(registry: Any) -> None:
@@ -560,10 +561,14 @@ def test_a_judge_out_of_time_ends_its_own_requests_with_a_typed_error_and_no_oth
     with app:
         assert app.ask().text.startswith("One sentence")
         judge.nap = lambda: asyncio.sleep(0.3)
-        for stream in (True, False):
+        for stream in (True, False) * 4:
             late = app.ask(stream=stream, model="hurried")
             assert (late.error or {})["code"] == "stage_failed"
             assert late.text == ""
+        refused = app.client.post(
+            "/v1/chat/completions", json={"model": "hurried", "messages": [{"role": "user", "content": "Hi"}]}
+        )
+        assert refused.status_code == 503
         assert app.ask().text.startswith("One sentence")
 
 

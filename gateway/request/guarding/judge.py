@@ -106,7 +106,7 @@ async def _screened(
         await exchange.stages.rail_health.failed_at_work("screen", name, rail_policy, lambda: sound(rail, rail_policy))
         _failed("screen", name, rail_policy, judgement, error)
         return
-    exchange.stages.rail_health.succeeded("screen", name)
+    exchange.stages.rail_health.succeeded("screen", name, rail_policy)
     action = rail_policy.action(result.action, result.score)
     score = result.score if result.score is not None else float(action != "pass")
     judgement.add(name, action, score, acts=rail_policy.mode == "enforce")
@@ -130,7 +130,7 @@ async def _moderated(
         exchange.stages.rail_health.failed_writing(name, rail, rail_policy)
         _failed("moderate", name, rail_policy, judgement, error)
         return
-    exchange.stages.rail_health.succeeded("moderate", name)
+    exchange.stages.rail_health.succeeded("moderate", name, rail_policy)
     scores: dict[str, float] = {}
     for category, score in [pair for verdict in verdicts for pair in verdict.scores]:
         scores[category] = max(score, scores.get(category, 0.0))

@@ -71,7 +71,7 @@ class Screening:
             log.warning("rail %s of slot screen failed and may: %s", name, type(error).__name__)
             self._passed_over(name, type(error).__name__, note)
             return
-        self._watch.succeeded("screen", name)
+        self._watch.succeeded("screen", name, rail_policy)
         self._act(name, result, rail_policy, note)
 
     def _act(self, name: str, result: ScreenResult, rail_policy: RailPolicy, note: StageNote) -> None:

@@ -64,7 +64,7 @@ def settle_output_rails(exchange: Exchange, moderation: Moderation) -> None:
     for name, rail in exchange.safety.output_rails:
         rail_policy = exchange.safety.policy.rail_policy("moderate", name)
         if name not in failed:
-            health.succeeded("moderate", name)
+            health.succeeded("moderate", name, rail_policy)
             continue
         health.failed_writing(name, rail, rail_policy)
         if rail_policy.failure_mode == "open" and rail_policy.mode == "enforce":
