@@ -1,15 +1,20 @@
 """Measure the cost of probes while decoding: CPU time of the engine for the same answers, with and without, and of the
 judge.
 
-    python -m benchmarks.probes [--model bundled] [--weights full] [--requests 8] [--tokens 32] [--limit 20] [--json]
+    python -m benchmarks.probes [--model bundled] [--weights full] [--requests 8] [--tokens 256] [--limit 20] [--json]
 
-Two engines, one with a linear probe on one layer in the middle, run in turns, in this process, on the same prompts and
-one set of weights: `plain` answers, probed ones read `by_sentence` (as where a judge acts: pieces are joined to the end
-of a sentence) and `behind` (as in shadow: text leaves at once, scores follow). Each turn is short; their order changes
-from round to round. A decode step is the difference of two answers, one `--tokens` longer than the other: so neither
-the prompt counts nor the end, where a judged answer has one pass more, without logits. Reported are the median over
-rounds of what was added, with a 95 % interval (bootstrap), and the medians' ratio. A GGUF file of
-`benchmarks.gguf_files` is a model of real size.
+One engine whose model has a linear probe on one layer in the middle answers the same prompts in turns, in this process:
+without the probe (its product is then left out of the compiled pass, and no answer asks for scores), once more without
+it as a control, and with it, read `by_sentence` (as where a judge acts: pieces are joined to the end of a sentence) and
+`behind` (as in shadow: text leaves at once, scores follow). Two engines would not do: where their copies of the weights
+lie makes a difference of 6 us a token. Each turn is short; their order changes from round to round. A decode step is
+the difference of two answers, one `--tokens` longer than the other: so neither the prompt counts nor the end, where a
+judged answer has one pass more, without logits. `--tokens` should hold some of the batches in which scores follow.
+
+Reported are the median over rounds of what was added, with a 95 % interval (bootstrap), and the medians' ratio; the
+same of `around`, the engine's thread around its forward passes, which tells much smaller differences apart; and
+`product`, what the probe's product takes right behind a pass. A GGUF file of `benchmarks.gguf_files` is a model of real
+size.
 
 The judge is `moderate.probe` behind the gateway's own windows, fed with what the engine delivers by sentence: sentences
 of so many tokens of four characters, joined as the engine joins them. Its time is all that the windows take for a
@@ -24,24 +29,28 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any, Literal
 
+import numpy as np
 import torch
 
 from benchmarks import common
 from benchmarks.judges import Case, Score, built, judged
 from benchmarks.shapes import folder_of
 from sluicegate.engine import Engine, EngineSettings, LoadedModel
+from sluicegate.engine.batching.trial import first_blocks
 from sluicegate.engine.construction import load
+from sluicegate.engine.cpu.operation_table import Cell, Column, Op
+from sluicegate.engine.cpu.threads import ThreadTeam
 from sluicegate.engine.probes.probe import ProbeSet, StateProbe, digest_of
 from sluicegate.engine.probes.reading import BEHIND, MOST_JOINED
 from sluicegate.engine.settings import ModelSettings
 from sluicegate.gateway.rails.judging import Judging
 from sluicegate.gateway.rails.moderation import Moderation
-from sluicegate.plugins import Caller, Job, Message, ModelLoadError, Piece, Prompt, Request, Sampling
+from sluicegate.plugins import Caller, Job, Message, ModelLoadError, Piece, Prompt, Request, Sampling, TokenScores
 from sluicegate.plugins.contract.sentence_ends import SentenceWatch
 from sluicegate.safety import JudgeRail, RailPolicy, WindowLimits
 
@@ -56,23 +65,82 @@ def with_probe(model: LoadedModel) -> LoadedModel:
     return replace(model, probes=ProbeSet([probe], model.device))
 
 
-Way = Literal["plain", "by_sentence", "behind"]
-WAYS: tuple[Way, ...] = ("plain", "by_sentence", "behind")
+Way = Literal["plain", "control", "by_sentence", "behind"]
+WAYS: tuple[Way, ...] = ("plain", "control", "by_sentence", "behind")
+PROBED: tuple[Way, ...] = ("by_sentence", "behind")
 
 
-async def spent(engine: Engine, model: str, requests: int, tokens: int, way: Way) -> float:
-    """Return the processor seconds of all threads for a batch of answers."""
-    sampling = Sampling(max_tokens=tokens, temperature=0.0, ignore_eos=True)
-    prompts = [tuple(range(3 + at, 40 + at)) for at in range(requests)]
-    asked: dict[str, Any] = {
-        "probed": way != "plain",
-        "by_sentence": way == "by_sentence",
-        "scores_behind": way == "behind",
-    }
-    jobs = [Job(f"b-{at}", model, Prompt("", ids), sampling, **asked) for at, ids in enumerate(prompts)]
-    began = time.process_time()
-    await asyncio.gather(*[_read(engine, job) for job in jobs])
-    return time.process_time() - began
+@dataclass(slots=True)
+class Meter:
+    """An engine whose forward passes are timed apart, and whose probe can be left out of them."""
+
+    engine: Engine
+    around_s: float = 0.0
+    """CPU time of the engine's thread in steps, without their forward passes."""
+
+    def watch(self) -> None:
+        """Time the steps of the engine's only core from now on."""
+        [core] = self.engine._registry.cores
+        core.step = self._clocked(core.step, 1)  # type: ignore[method-assign]
+        core._runner.run = self._clocked(core._runner.run, -1)  # type: ignore[method-assign]
+
+    def _clocked(self, call: Callable[..., Any], sign: int) -> Callable[..., Any]:
+        def timed(*given: Any) -> Any:
+            began = time.thread_time()
+            try:
+                return call(*given)
+            finally:
+                self.around_s += sign * (time.thread_time() - began)
+
+        return timed
+
+    def switch(self, *, probing: bool) -> None:
+        """Have the compiled pass compute the probe's product, or leave it out; another pass always computes it."""
+        [core] = self.engine._registry.cores
+        decoder = core._runner._decoder
+        if decoder is not None:
+            table = decoder._team._table
+            table[table[:, Column.OP] == Op.PROBE, Column.COUNT] = Cell.TOKENS if probing else Cell.SPANS  # no row
+
+    async def spent(self, model: str, requests: int, tokens: int, way: Way) -> tuple[float, float]:
+        """Return the processor seconds of all threads for a batch of answers, and those of the engine's thread around
+        its forward passes."""
+        sampling = Sampling(max_tokens=tokens, temperature=0.0, ignore_eos=True)
+        prompts = [tuple(range(3 + at, 40 + at)) for at in range(requests)]
+        asked: dict[str, Any] = {
+            "probed": way in PROBED,
+            "by_sentence": way == "by_sentence",
+            "scores_behind": way == "behind",
+        }
+        jobs = [Job(f"b-{at}", model, Prompt("", ids), sampling, **asked) for at, ids in enumerate(prompts)]
+        self.switch(probing=way in PROBED)
+        began, around = time.process_time(), self.around_s
+        await asyncio.gather(*[_read(self.engine, job) for job in jobs])
+        return time.process_time() - began, self.around_s - around
+
+    @torch.inference_mode()
+    def product(self, tokens: int, times: int) -> list[float]:
+        """Return what the probe's product takes, in us a token, each time behind a pass over `tokens` tokens, which
+        leaves nothing of it in the CPU's caches. Empty where the product is no part of the pass. Not while the engine
+        works."""
+        [core] = self.engine._registry.cores
+        runner, decoder = core._runner, core._runner._decoder
+        if decoder is None or not decoder.is_probing:
+            return []
+        inputs = first_blocks(np.arange(3, 3 + 2 * tokens), tokens, 2 * tokens, runner.pool.block_size)
+        table, team = decoder._team._table, decoder._team
+        alone = ThreadTeam(table[table[:, Column.OP] == Op.PROBE].copy(), team._reals, team._state, 1)
+        found = []
+        for turn in range(times):
+            took = dict.fromkeys((True, False) if turn % 2 else (False, True), 0.0)
+            for computed in took:
+                alone._table[:, Column.COUNT] = Cell.TOKENS if computed else Cell.SPANS  # no row
+                runner.compute(inputs)
+                began = time.perf_counter()
+                alone.run()
+                took[computed] = time.perf_counter() - began
+            found.append(1e6 * (took[True] - took[False]) / tokens)
+        return found
 
 
 async def _read(engine: Engine, job: Job) -> None:
@@ -86,28 +154,42 @@ async def measure(given: argparse.Namespace) -> dict[str, Any]:
     except ModelLoadError as error:
         raise SystemExit(f"{given.model}: {error.message}; name a checkpoint with --data") from None
     settings = EngineSettings(threads=1, draft_tokens=0, max_batch_size=max(8, given.requests), num_blocks=512)
-    engines = [Engine(settings, [one]) for one in (model, with_probe(model))]
-    for engine in engines:
-        await engine.start()
+    engine = Engine(settings, [with_probe(model)])
+    await engine.start()
     try:
-        await _round(engines, model.name, given.requests, 8, 0)
+        await _compiled(engine)
+        meter = Meter(engine)
+        meter.watch()
+        await _round(meter, model.name, given.requests, 8, 0)
         turns = range(given.limit)
-        found = [await _round(engines, model.name, given.requests, given.tokens, turn) for turn in turns]
+        found = [await _round(meter, model.name, given.requests, given.tokens, turn) for turn in turns]
+        product = meter.product(given.requests, 50 * given.limit)
     finally:
-        for engine in engines:
-            await engine.close()
+        await engine.close()
     each = given.tokens * given.requests
-    plain = 1e6 * median(one["plain"] for one in found) / each
+    whole, around = ([{way: 1e6 * took[way][at] / each for way in WAYS} for took in found] for at in (0, 1))
     return {
         "model": model.name,
         "parameters": model.parameter_count,
         "requests": given.requests,
-        "token_us": round(plain, 1),
-        **{way: _added([1e6 * (one[way] - one["plain"]) / each for one in found], plain) for way in WAYS[1:]},
+        "token_us": round(median([one["plain"] for one in whole]), 1),
+        "added": {way: _added_to_plain(whole, way) for way in WAYS[1:]},
+        "around": {way: _added_to_plain(around, way) for way in WAYS[1:]},
+        "product": _added(product, 0.0) if product else None,
         "judge": await judge_costs(),
         "judge_in_shadow": await shadow_cost(),
         "machine": common.machine(),
     }
+
+
+async def _compiled(engine: Engine) -> None:
+    """Wait until the engine uses compiled kernels."""
+    while not engine._registry.cores[0].is_compiled:  # noqa: ASYNC110  # nothing tells of it
+        await asyncio.sleep(0.1)
+
+
+def _added_to_plain(rounds: list[dict[Way, float]], way: Way) -> dict[str, Any]:
+    return _added([one[way] - one["plain"] for one in rounds], median([one["plain"] for one in rounds]))
 
 
 def _added(values: list[float], plain: float) -> dict[str, Any]:
@@ -119,14 +201,15 @@ def _added(values: list[float], plain: float) -> dict[str, Any]:
     return {"added_us": round(middle, 2), "interval_us": interval, **ratio}
 
 
-async def _round(engines: list[Engine], model: str, requests: int, tokens: int, turn: int) -> dict[Way, float]:
-    """Return what each way spent on `tokens` decode steps; which is first changes from turn to turn."""
-    took: dict[Way, float] = {}
+async def _round(meter: Meter, model: str, requests: int, tokens: int, turn: int) -> dict[Way, tuple[float, float]]:
+    """Return what each way spent on `tokens` decode steps, and in them around the passes; which is first changes from
+    turn to turn."""
+    took: dict[Way, tuple[float, float]] = {}
     for at in range(len(WAYS)):
         way = WAYS[(turn + at) % len(WAYS)]
-        engine = engines[way != "plain"]
-        longer = await spent(engine, model, requests, SHORT + tokens, way)
-        took[way] = longer - await spent(engine, model, requests, SHORT, way)
+        longer, around_longer = await meter.spent(model, requests, SHORT + tokens, way)
+        shorter, around_shorter = await meter.spent(model, requests, SHORT, way)
+        took[way] = longer - shorter, around_longer - around_shorter
     return took
 
 
@@ -171,7 +254,8 @@ async def _watched(rail: JudgeRail, text: str, *, watched: bool) -> float:
     for at, piece in enumerate(pieces):
         if watched:
             judging.reads_beside(piece)
-        moderation.feed(piece)
+        if piece.text or piece.finish_reason is not None:
+            moderation.feed(piece)
         if at % 8 == 0:
             await asyncio.sleep(0)
     if watched:
@@ -181,16 +265,17 @@ async def _watched(rail: JudgeRail, text: str, *, watched: bool) -> float:
 
 
 def _with_scores_behind(text: str) -> Iterator[Piece]:
+    """Yield pieces of a token, and the scores of `BEHIND` of them in a piece of their own, as the engine does."""
     due: list[tuple[int, int]] = []
     for at in range(0, len(text), 4):
-        brings = len(due) == BEHIND
-        said = Piece(0, text[at : at + 4], (1,))
-        if brings:
-            said = replace(said, probed=({"harm": -4.0},) * len(due), joined=tuple(due), behind=True)
+        if len(due) == BEHIND:
+            yield Piece(0, probed=TokenScores({"harm": [-4.0] * len(due)}), joined=tuple(due), behind=True)
             due = []
+        said = Piece(0, text[at : at + 4], (1,))
         due.append((len(said.text), 1))
         yield said
-    yield Piece(0, finish_reason="stop", probed=({"harm": -4.0},) * len(due), joined=tuple(due), behind=True)
+    scores = TokenScores({"harm": [-4.0] * len(due)})
+    yield Piece(0, finish_reason="stop", probed=scores, joined=tuple(due), behind=True)
 
 
 def _harmless(text: str, _: random.Random) -> Iterator[Piece]:
@@ -217,7 +302,7 @@ def main() -> None:
     options = common.model_parser(__doc__, "bundled", 20, "rounds")
     options.add_argument("--weights", default="full", choices=("full", "int8", "int4"))
     options.add_argument("--requests", type=int, default=8, help="at once (%(default)s)")
-    options.add_argument("--tokens", type=int, default=32)
+    options.add_argument("--tokens", type=int, default=256)
     given = options.parse_args()
     found = asyncio.run(measure(given))
     print(json.dumps(found, indent=2))

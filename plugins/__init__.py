@@ -112,6 +112,7 @@ if TYPE_CHECKING:
         with_places,
         with_texts,
     )
+    from sluicegate.plugins.contract.token_scores import TokenLogOdds, TokenScores
     from sluicegate.plugins.contract.verdicts import (
         JudgingTerms,
         Mark,
@@ -277,9 +278,11 @@ __all__ = [
     "Timeline",
     "TokenGuardHost",
     "TokenJudgement",
+    "TokenLogOdds",
     "TokenLogprob",
     "TokenReading",
     "TokenRejected",
+    "TokenScores",
     "TokenStep",
     "Tool",
     "ToolCall",
@@ -414,6 +417,8 @@ __getattr__ = lazily(
         "texts_of": "contract.texts",
         "with_places": "contract.texts",
         "with_texts": "contract.texts",
+        "TokenLogOdds": "contract.token_scores",
+        "TokenScores": "contract.token_scores",
         "RailExample": "contract.verdicts",
         "RailProperties": "contract.verdicts",
         "Mark": "contract.verdicts",

@@ -180,7 +180,7 @@ class Scheduler:
             start = sequence.computed
             if len(sequence.tokens) - start != 1 or sequence.draft:
                 return None
-            if sequence.probed is not None and sequence.reads_rest:
+            if sequence.reads_rest:
                 return None
             if start % size == 0 and not self._reserve(sequence):
                 return None

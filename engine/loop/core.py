@@ -169,6 +169,8 @@ class EngineCore:
         self._ahead.prepare(rows)
         filled = self._masks_ahead.take()
         self.scheduler.computed(batch)
+        if batch.fills_blocks:
+            self.requests.bring_scores(batch.fills_blocks)
         if rows:
             self._try_sampling(rows, logits, filled)
             self._ahead.note(rows)
@@ -334,10 +336,10 @@ class EngineCore:
                 if (piece := pass_on(sequence, token)) is None:
                     self._advance(sequence, [SampledToken(token) if outcomes is None else outcomes[at]])
                     continue
-                if (probed := sequence.probed) is None:
+                if (sizes := sequence.sizes_behind) is not None:
+                    sizes.append(len(piece.text))
                     deliver(sequence.owner, piece)
-                elif probed.behind:
-                    probed.follow(piece, len(sequence.tokens), sequence.blocks, sequence.computed)
+                elif sequence.probed is None:
                     deliver(sequence.owner, piece)
                 else:
                     held(sequence, piece)

@@ -162,6 +162,7 @@ class Requests:
             drafter=PromptLookup() if self._looks_up(job) else None,
             timeline=submission.generation.timeline,
             probed=probed,
+            sizes_behind=probed.sizes if probed is not None and probed.behind else None,
         )
 
     def _probed(self, submission: Submission) -> ProbedReading | None:
@@ -231,7 +232,7 @@ class Requests:
         if probed is None:
             self.outbox.add(sequence.owner, piece)
         elif probed.behind:
-            probed.follow(piece, _spoken(sequence, probed), sequence.blocks, sequence.computed)
+            probed.note(piece, _spoken(sequence, probed))
             self.outbox.add(sequence.owner, piece)
         elif probed.hold(piece, _spoken(sequence, probed)):
             self.due[sequence] = None
@@ -243,7 +244,7 @@ class Requests:
             return False
         if sequence.computed >= len(sequence.tokens) - probed.silent_end:
             return False
-        probed.ending = reason
+        probed.ending, sequence.reads_rest = reason, True
         self.due[sequence] = None
         sequence.draft, sequence.drafter = [], None
         return True
@@ -255,6 +256,17 @@ class Requests:
         for sequence in waiting:
             if sequence.probed is not None and sequence.state is not SequenceState.ENDED:
                 self.guarded(sequence, self._deliver_scored, sequence, sequence.probed)
+
+    def bring_scores(self, sequences: Seq[Sequence]) -> None:
+        """Deliver the scores of texts of `sequences` that have left before them, where there are enough. A sequence
+        that raises fails its request alone."""
+        for sequence in sequences:
+            if sequence.probed is not None and sequence.state is not SequenceState.ENDED:
+                self.guarded(sequence, self._bring_scores, sequence, sequence.probed)
+
+    def _bring_scores(self, sequence: Sequence, probed: ProbedReading) -> None:
+        if (piece := probed.bring(sequence.output.index, sequence.blocks, sequence.computed)) is not None:
+            self.outbox.add(sequence.owner, piece)
 
     def _deliver_scored(self, sequence: Sequence, probed: ProbedReading) -> None:
         if probed.ending is not None and sequence.computed >= len(sequence.tokens) - probed.silent_end:

@@ -63,6 +63,10 @@ class Sequence:
     """Ends the output if it repeats itself too often; set if the request or the engine's settings ask for it."""
     probed: ProbedReading | None = None
     """Progress of the probes in its tokens, if its job wants them judged."""
+    sizes_behind: list[int] | None = None
+    """The `sizes` of `probed` where scores follow their texts: so a step need not touch that object."""
+    reads_rest: bool = False
+    """Whether its answer has ended and only the probes' scores of its last tokens are missing."""
     stopped: bool = False
     """Whether a stop string was found in the output."""
     state: SequenceState = SequenceState.NEW
@@ -119,11 +123,6 @@ class Sequence:
     def pending(self) -> int:
         """Count the tokens whose keys and values are not computed yet; 0 only for a beam waiting for the others."""
         return len(self.tokens) - self.computed
-
-    @property
-    def reads_rest(self) -> bool:
-        """Return whether its answer has ended and only the probes' scores of its last tokens are missing."""
-        return self.probed is not None and self.probed.ending is not None
 
     @property
     def reusable(self) -> int:

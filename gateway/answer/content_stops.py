@@ -6,11 +6,12 @@ The engine reads the whole output, so these strings are not passed to it, but se
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 from sluicegate.engine import StopChecker
-from sluicegate.plugins import Piece, Sampling, TokenLogprob
+from sluicegate.plugins import Piece, Sampling, TokenLogOdds, TokenLogprob
+from sluicegate.plugins.contract.token_scores import join_scores
 
 
 class ContentStops:
@@ -20,7 +21,7 @@ class ContentStops:
         self._asked = asked
         self._watch = StopChecker(asked.stop, included=asked.include_stop_str_in_output)
         self._entries: tuple[TokenLogprob, ...] = ()
-        self._probed: tuple[Mapping[str, float], ...] = ()
+        self._probed: TokenLogOdds = ()
         """Probe scores of tokens whose text has not been released completely."""
         self._called = False
         self._done = False
@@ -35,7 +36,7 @@ class ContentStops:
             yield piece
             return
         text, found = self._watch.feed(piece.text)
-        self._probed += piece.probed
+        self._probed = join_scores((self._probed, piece.probed))
         self._entries += piece.logprobs
         if found:
             self._done = True

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from sluicegate.gateway.answer.shape import CALL, CALLED, THINK, THOUGHT, Shape
-from sluicegate.plugins import Channel, GenerationFailed, Piece, TokenLogprob
+from sluicegate.plugins import Channel, GenerationFailed, Piece, TokenLogOdds, TokenLogprob
 from sluicegate.plugins.contract.answers import join_pieces
+from sluicegate.plugins.contract.token_scores import join_scores
 
 _HEAD = re.compile(r'\s*\{"name": "([^"\\]+)", "arguments":\s*(?=\S)')
 _LONGEST_HEAD = 256
-TokenScores = tuple[Mapping[str, float], ...]
 Region = Literal["start", "opened", "thoughts", "gap", "answer", "head", "arguments"]
 
 
@@ -63,9 +63,9 @@ class Regions:
         self._entries: deque[tuple[int, TokenLogprob]] | None = deque() if logprobs else None
         """Offset in the output, in bytes, at which each token begins."""
         self._fed = self._spelled = 0  # bytes of text, and of tokens with an entry
-        self._fresh: TokenScores = ()
+        self._fresh: TokenLogOdds = ()
         """Probe scores of tokens of which no text was released."""
-        self._newest: TokenScores = ()
+        self._newest: TokenLogOdds = ()
         self._sent: deque[_Sent] | None = deque() if scores_behind else None
         """The pieces whose scores have not come."""
         self.thought_tokens = 0
@@ -104,17 +104,17 @@ class Regions:
         last = self._piece(piece.index, self._rest(), finish_reason=ending)
         return [*found, replace(last, closed=piece.closed, probed=probed if last.text else ())]
 
-    def _seen(self, scores: TokenScores, *, is_released: bool) -> TokenScores:
+    def _seen(self, scores: TokenLogOdds, *, is_released: bool) -> TokenLogOdds:
         """Return the probe scores of tokens whose text may leave with a piece that brings `scores`: its own, and those
         since text last left. With none of these, return the newest."""
         self._newest = scores or self._newest
-        found = (*self._fresh, *scores) or self._newest
+        found = join_scores((self._fresh, scores)) or self._newest
         self._fresh = () if is_released else found
         return found
 
     def _settle(self, piece: Piece, sent: deque[_Sent]) -> Iterator[Piece]:
         """Yield, for each text, the scores that `piece` brings of its parts that were released before."""
-        settled: dict[tuple[Channel, int], list[tuple[int, TokenScores]]] = {}
+        settled: dict[tuple[Channel, int], list[tuple[int, TokenLogOdds]]] = {}
         joined, at = deque([part for part in piece.joined if part != (0, 0)]), 0
         while sent and (joined or sent[0].is_bare):
             before = sent.popleft()
@@ -125,7 +125,7 @@ class Regions:
                     released = len(part.text) if size is None else size
                     settled.setdefault((part.channel, part.call), []).append((released, scores))
         for (channel, call), theirs in settled.items():
-            probed = tuple([one for _, scores in theirs for one in scores])
+            probed = join_scores([scores for _, scores in theirs])
             parts = tuple([(size, len(scores)) for size, scores in theirs])
             yield Piece(piece.index, channel=channel, call=call, probed=probed, joined=parts, behind=True)
 

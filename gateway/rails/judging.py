@@ -38,6 +38,8 @@ log = logging.getLogger("sluicegate.rails")
 Key = tuple[Channel, int]
 SHOWN_AT_ONCE = 32
 """Pieces whose text judges in shadow mode are shown together."""
+SHOWN_AT_MOST = 512
+"""The same where all of them read states: they cannot read a text before its scores, which show it."""
 
 
 @dataclass(slots=True)
@@ -71,6 +73,7 @@ class Judging:
         self._stopped = [False] * request.n
         self._shadows: dict[tuple[int, Channel, int], list[ShadowJudge]] = {}
         self._unshown = [_Unshown() for _ in range(request.n)]
+        self._at_once = SHOWN_AT_MOST if all(reads_states(rail) for _, rail in self._rails) else SHOWN_AT_ONCE
         self._acts = any(limits.rail_policy(name).mode != "shadow" for name, _ in self._rails)
         self._judges: list[ActiveJudge] = []
         self.failure: StageFailed | None = None
@@ -109,7 +112,7 @@ class Judging:
             self._catch_up(piece.index)
             self._show(self._text(piece), piece, ends=piece.finish_reason is not None or piece.ends)
             return True
-        if piece.channel != unshown.channel or piece.call != unshown.call or len(unshown.texts) >= SHOWN_AT_ONCE:
+        if piece.channel != unshown.channel or piece.call != unshown.call or len(unshown.texts) >= self._at_once:
             self._catch_up(piece.index)
             unshown.channel, unshown.call = piece.channel, piece.call
         unshown.texts.append(piece.text)

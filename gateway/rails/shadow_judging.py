@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
 
 from sluicegate.gateway.rails.judged_text import PART, ActiveJudge, ReadableJson, as_read
-from sluicegate.plugins import Piece, Verdict
+from sluicegate.plugins import Piece, TokenLogOdds, Verdict
+from sluicegate.plugins.contract.token_scores import join_scores
 from sluicegate.safety import Joined, Released
 
-ScoredText = tuple[str, list[Mapping[str, float]], list[tuple[int, int]]]
+ScoredText = tuple[str, TokenLogOdds, list[tuple[int, int]]]
 """A text, the probes' scores of its tokens, and the parts that it was joined of; none = not scored."""
 
 
@@ -32,7 +33,7 @@ class UnreadText:
     scored: int = 0
     """Characters that scores have come for."""
     _texts: list[str] = field(default_factory=list)
-    _probed: list[Mapping[str, float]] = field(default_factory=list)
+    _probed: TokenLogOdds = ()
     _parts: list[tuple[int, int]] = field(default_factory=list)
 
     def add(self, piece: Piece) -> None:
@@ -45,7 +46,7 @@ class UnreadText:
     def add_scores(self, piece: Piece) -> None:
         """Add the scores that `piece` brings, and none of its text."""
         parts = piece.parts
-        self._probed += piece.probed
+        self._probed = join_scores((self._probed, piece.probed))
         self._parts += parts
         self.scored += sum([size for size, _ in parts])
         if not piece.behind and self.scored != self.size:
@@ -57,16 +58,18 @@ class UnreadText:
 
     def take(self) -> ScoredText:
         """Take the text that can be judged: all of it, or the parts that have come whole and have scores."""
-        text = "".join(self._texts)
-        size, tokens, count = len(text), 0, 0
-        if self.needs_scores:
-            count = 0 if self.misses_scores else bisect_right(list(accumulate([part[0] for part in self._parts])), size)
-            size, tokens = (sum([part[at] for part in self._parts[:count]]) for at in (0, 1))
-        taken = text[:size], self._probed[:tokens], self._parts[:count]
+        text, parts, probed = "".join(self._texts), self._parts, self._probed
+        if self.needs_scores and (self.misses_scores or self.scored > self.size):
+            count = 0 if self.misses_scores else bisect_right(list(accumulate([part[0] for part in parts])), self.size)
+            parts, self._parts = parts[:count], parts[count:]
+            size, tokens = (sum([part[at] for part in parts]) for at in (0, 1))
+            probed, self._probed = probed[:tokens], probed[tokens:]
+        else:  # all that has scores has come
+            size = self.scored if self.needs_scores else self.size
+            self._parts, self._probed = [], ()
         self._texts = [text[size:]] if size < len(text) else []
-        del self._probed[:tokens], self._parts[:count]
         self.size, self.scored = self.size - size, self.scored - size
-        return taken
+        return text[:size], probed, parts
 
 
 @dataclass(slots=True)

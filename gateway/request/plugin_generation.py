@@ -22,6 +22,7 @@ from sluicegate.plugins import (
     SluicegateError,
     Timeline,
     TokenLogprob,
+    TokenScores,
     Usage,
 )
 
@@ -178,13 +179,19 @@ def _fault(piece: object, n: int) -> str:
         return f"a piece whose `channel` is a {type(piece.channel).__name__}"
     if piece.logprobs and not (isinstance(piece.logprobs, tuple) and all(map(_is_logprob, piece.logprobs))):
         return "a piece whose `logprobs` are no tuple of whole TokenLogprob"
-    if piece.probed and not (isinstance(piece.probed, tuple) and all(isinstance(p, Mapping) for p in piece.probed)):
-        return "a piece whose `probed` is no tuple of mappings"
+    if not _are_scores(piece.probed):
+        return "a piece whose `probed` is no tuple of mappings, and no TokenScores"
     if type(piece.behind) is not bool:
         return "a piece whose `behind` is none"
     if piece.joined and not _adds_up(piece):
         return "a piece whose `joined` does not add up to its text and `probed`"
     return ""
+
+
+def _are_scores(probed: object) -> bool:
+    return type(probed) is TokenScores or (
+        isinstance(probed, tuple) and all(isinstance(scores, Mapping) for scores in probed)
+    )
 
 
 def _adds_up(piece: Piece) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate.plugins.contract.names import Channel, ClosedBy, FinishReason, SlotName
 from sluicegate.plugins.contract.requests import Caller, Request, ToolCall
+from sluicegate.plugins.contract.token_scores import TokenLogOdds, join_scores
 from sluicegate.plugins.frozen import quick
 from sluicegate.plugins.timeline import Timeline
 
@@ -50,9 +51,9 @@ class Piece:
     that cannot know leaves it False: the text then stays open until the choice ends."""
     stopped_by: str = ""
     """On the last piece: the stop string of the request that ended the choice."""
-    probed: tuple[Mapping[str, float], ...] = ()
-    """The probes' scores of all tokens of the text, log-odds by label, if the job asked for them. Empty = not
-    probed."""
+    probed: TokenLogOdds = ()
+    """The probes' scores of all tokens of the text, log-odds by label, if the job asked for them: a tuple of mappings,
+    or `TokenScores`. Empty = not probed."""
     joined: tuple[tuple[int, int], ...] = ()
     """Of a probed piece that was joined of several, or has several tokens of text: characters and scores of each, in
     order. Empty = it is one."""
@@ -71,7 +72,7 @@ def join_pieces(pieces: Sequence[Piece], facts: Piece) -> Piece:
     them, says."""
     if len(pieces) == 1:
         return pieces[0]
-    probed = tuple([scores for piece in pieces for scores in piece.probed])
+    probed = join_scores([piece.probed for piece in pieces])
     return Piece(
         facts.index,
         "".join([piece.text for piece in pieces]),

@@ -289,5 +289,5 @@ def shows(thing: object, protocol: type[P]) -> TypeGuard[P]:
 
 def properties_of(rail: object) -> RailProperties | None:
     """Return a rail's declared properties; None where it declares none."""
-    found = rail.properties if isinstance(rail, DescribedRail) else None
+    found = getattr(rail, "properties", None)  # each text asks, and a runtime check of a Protocol is slow
     return found if isinstance(found, RailProperties) else None

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sluicegate.plugins import Caller, Channel, Lifecycle, Request, StatsReporter, offers
+from sluicegate.plugins import Caller, Channel, Lifecycle, Request, StatsReporter, TokenLogOdds, offers
 from sluicegate.safety.judging.session import (
     TOKEN_SUFFIX,
     AnswerJudge,
@@ -20,7 +20,6 @@ from sluicegate.safety.judging.session import (
     Joined,
     JudgedReading,
     StateReading,
-    TokenLogOdds,
 )
 
 

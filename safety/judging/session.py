@@ -21,6 +21,7 @@ from sluicegate.plugins import (
     RailProperties,
     Request,
     StatsReporter,
+    TokenLogOdds,
     Verdict,
     offers,
 )
@@ -38,8 +39,6 @@ class Assessment:
 
 TOKEN_SUFFIX = "/token"
 """Ends the category of a token's score; a unit's category lacks it."""
-TokenLogOdds = Sequence[Mapping[str, float]]
-"""For each token, the probes' log-odds by label."""
 Joined = Sequence[tuple[int, int]]
 """Characters and tokens of each part of a text that was joined of several; empty = it is one."""
 

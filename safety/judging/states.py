@@ -16,10 +16,10 @@ import operator
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, cast
 
-from sluicegate.plugins import Caller, Channel, Request
-from sluicegate.safety.judging.session import TOKEN_SUFFIX, Assessment, Joined, JudgedReading, TokenLogOdds
+from sluicegate.plugins import Caller, Channel, Request, TokenLogOdds, TokenScores
+from sluicegate.safety.judging.session import TOKEN_SUFFIX, Assessment, Joined, JudgedReading
 
 EXACT_TO = 1e6
 """Sums of float32 up to here are exact to ten digits as differences of sums; others are added up."""
@@ -84,9 +84,9 @@ class ProbedText:
         sizes, counts = zip(*(joined or ((size, len(probed)),)), strict=True)
         if min(sizes) < 0 or min(counts) < 0 or sum(sizes) != size or sum(counts) != len(probed):
             sizes, counts, probed = (size,), (0,), ()
-        before = self._firsts[-1]
-        self._places += itertools.islice(itertools.accumulate(sizes, initial=self._places[-1]), 1, None)
-        self._firsts += itertools.islice(itertools.accumulate(counts, initial=before), 1, None)
+        before, place = self._firsts.pop(), self._places.pop()
+        self._places.extend(itertools.accumulate(sizes, initial=place))
+        self._firsts.extend(itertools.accumulate(counts, initial=before))
         self._misses = self._misses or 0 in counts
         columns = _columns(probed, self.labels)
         for label in [*self._odds, *(columns.keys() - self._odds.keys())]:
@@ -98,7 +98,7 @@ class ProbedText:
         if label not in self._odds:
             self._odds[label], self._means[label] = [None] * before, [-math.inf] * before
         odds, means = self._odds[label], self._means[label]
-        values = [value for value in new if value is not None]
+        values = [value for value in new if value is not None] if None in new else cast(list[float], new)
         recent = self._recent.get(label, []) + values
         found = _window_means(recent, len(recent) - len(values), self.window)
         self._recent[label] = recent[-self.window :]
@@ -163,10 +163,12 @@ class ProbedText:
         those that lie in it, and some of those that reach over its borders."""
         since = bisect_left(self._places, self._judged, 0, parts)
         to = max(since, min(parts, self._parts_within(end)))
-        found = [token for part in range(since) for token in self._tokens_within(part, end)]
+        found = [token for part in range(since) for token in self._tokens_within(part, end)] if since else []
         if self._firsts[to] > self._firsts[since]:
             found.append((self._firsts[since] - self._forgotten, self._firsts[to] - self._forgotten))
-        return found + [token for part in range(to, parts) for token in self._tokens_within(part, end)]
+        for part in range(to, parts):
+            found += self._tokens_within(part, end)
+        return found
 
     def _tokens_within(self, part: int, end: int) -> list[tuple[int, int]]:
         """Return those of a part's tokens whose middle lies in the unit up to character `end`, as if they were equally
@@ -175,6 +177,8 @@ class ProbedText:
         first, last = self._firsts[part] - self._forgotten, self._firsts[part + 1] - self._forgotten
         if start >= self._judged and self._places[part + 1] <= end:
             return [(first, last)] if last > first else []
+        if last - first == 1:
+            return [(first, last)] if self._judged <= start + (self._places[part + 1] - start) * 0.5 < end else []
         each = (self._places[part + 1] - start) / max(1, last - first)
         middles = [start + each * (at + 0.5) for at in range(last - first)]
         return [(first + at, first + at + 1) for at, middle in enumerate(middles) if self._judged <= middle < end]
@@ -192,6 +196,8 @@ def _columns(probed: TokenLogOdds, labels: Sequence[str]) -> dict[str, list[floa
     """Return log-odds by label, of `labels` or of all if there are none; None where a token has none."""
     if not probed:
         return {}
+    if isinstance(probed, TokenScores):
+        return {label: list(column) for label, column in probed.columns.items() if not labels or label in labels}
     first = probed[0]
     if not labels and sum(map(len, probed)) == len(first) * len(probed):
         try:  # the labels of one model
@@ -205,10 +211,13 @@ def _columns(probed: TokenLogOdds, labels: Sequence[str]) -> dict[str, list[floa
 def _window_means(values: list[float], known: int, size: int) -> list[float]:
     """Return the mean of each window of `size` values, or of as many as there are, that ends behind the first `known`
     values."""
-    if known >= size and sum(map(abs, values)) < EXACT_TO:
-        totals = list(itertools.accumulate(values, initial=0.0))
-        return [(to - since) / size for since, to in zip(totals[known + 1 - size :], totals[known + 1 :], strict=False)]
-    return [sum(values[max(0, at - size) : at]) / min(at, size) for at in range(known + 1, len(values) + 1)]
+    is_exact = sum(map(abs, values)) < EXACT_TO
+    short = min(max(known, size), len(values)) if is_exact else len(values)
+    means = [sum(values[max(0, at - size) : at]) / min(at, size) for at in range(known + 1, short + 1)]
+    if short == len(values):
+        return means
+    totals = list(itertools.accumulate(values, initial=0.0))
+    return means + [gain / size for gain in map(operator.sub, totals[short + 1 :], totals[short + 1 - size :])]
 
 
 def _worst(values: Sequence[float]) -> float:

@@ -12,7 +12,7 @@ import pytest
 from sluicegate.gateway import reload
 from sluicegate.gateway.rails import stage_calls
 from sluicegate.gateway.testing import AppReply, TestApp
-from sluicegate.plugins import Caller, Job, Piece, ScreenResult, TokenLogprob, Usage, Verdict
+from sluicegate.plugins import Caller, Job, Piece, ScreenResult, TokenLogprob, TokenScores, Usage, Verdict
 from sluicegate.plugins.testing.doubles import FakeModel
 from sluicegate.safety import RAIL_FAILURES
 
@@ -221,7 +221,9 @@ def test_a_generator_that_ends_the_process_fails_by_name(place: str, error: Base
         (Piece(0, "x", logprobs=(TokenLogprob(1, "x", "x", 0.5),)), "`logprobs`"),  # type: ignore[arg-type]
         (Piece(0, "x", logprobs=(TokenLogprob(1, "x", b"x", -0.5, ((1, "x"),)),)), "`logprobs`"),  # type: ignore[arg-type]
         (Piece(0, "x", probed=(1, 2)), "`probed`"),  # type: ignore[arg-type]
+        (Piece(0, "x", probed=[{}]), "`probed`"),
         (Piece(0, "xy", probed=({}, {}), joined=((1, 1), (2, 1))), "`joined`"),
+        (Piece(0, "xy", probed=TokenScores({"harm": [0.0, 1.0]}), joined=((1, 1), (2, 1))), "`joined`"),
         (Piece(0, "xy", probed=({}, {}), joined=((1, 1), (1, 0))), "`joined`"),
         (Piece(0, "xy", probed=({}, {}), joined=((-1, 1), (3, 1))), "`joined`"),
         (Piece(0, "xy", probed=({}, {}), joined=[(2, 2)]), "`joined`"),  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +14,9 @@ import pytest
 import torch
 
 from sluicegate.engine import LoadedModel
+from sluicegate.engine.probes import reading
 from sluicegate.engine.probes.probe import CARD, ProbeSet, StateProbe, digest_of, read_probe
-from sluicegate.engine.probes.reading import BEHIND, MOST_JOINED, ProbedReading
+from sluicegate.engine.probes.reading import MOST_JOINED, ProbedReading
 from sluicegate.engine.probes.score_pool import ScorePool
 from sluicegate.engine.probes.states import evened
 from sluicegate.engine.settings import ModelSettings
@@ -216,9 +218,11 @@ async def test_who_reads_by_sentence_gets_the_same_in_fewer_pieces(
 @pytest.mark.parametrize("way", ["plain", "drafts", "preempted", "small steps"])
 @pytest.mark.parametrize("sampling", [{}, {"temperature": 1.3, "seed": 5}, {"stop": ("e",)}, {"logprobs": 2}], ids=str)
 async def test_who_does_not_wait_gets_text_at_once_and_the_same_scores_later(
-    sampling: dict[str, Any], way: str, tiny: MakeModel
+    sampling: dict[str, Any], way: str, tiny: MakeModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pieces of text are those of an answer without probes; scores that follow belong to the text in order."""
+    """Pieces of text are those of an answer without probes; scores that follow belong to the text in order, and come
+    in pieces of their own."""
+    monkeypatch.setattr(reading, "BEHIND", 24)  # in a small pool answers are short
     model = tiny("llama")
     plain = [a_job(model, prompt, max_tokens=90, **sampling) for prompt in prompts([3, 11, 26])]
     async with serving(with_probes(model), **WAYS[way]) as engine:
@@ -229,15 +233,17 @@ async def test_who_does_not_wait_gets_text_at_once_and_the_same_scores_later(
         assert (other.text, other.tokens, other.reasons) == (bare.text, bare.tokens, bare.reasons)
         assert other.logprobs == bare.logprobs
         if way == "plain":  # how many tokens a step appends is not a matter of the answer alone
-            first = len(other.pieces) - 2
-            assert [piece.text for piece in other.pieces[:first]] == [piece.text for piece in bare.pieces[:first]]
+            first = len(other.pieces) - 8
+            texts = [piece.text for piece in other.pieces if piece.text][:first]
+            assert texts == [piece.text for piece in bare.pieces if piece.text][:first]
         parts = [part for piece in other.pieces for part in piece.joined]
         assert parts == [(len(text), len(scores)) for text, scores in by_piece(one) if text or scores]
         found = [scores["harm"] for piece in other.pieces for scores in piece.probed]
         assert found == pytest.approx([score for _, scores in by_piece(one) for score in scores], abs=1e-3)
         bringing = [at for at, piece in enumerate(other.pieces) if piece.probed]
-        assert len(bringing) <= len(parts) // BEHIND + 1
+        assert len(parts) // (24 + 4 * 3) <= len(bringing) <= len(parts) // 24 + 1
         assert all(other.pieces[at].behind for at in bringing)
+        assert not any(other.pieces[at].text for at in bringing if at < len(other.pieces) - 1)
 
 
 READERS: dict[str, dict[str, Any]] = {
@@ -349,25 +355,59 @@ async def test_a_beam_search_is_refused_where_probes_judge(tiny: MakeModel) -> N
 def test_scores_are_read_from_the_blocks_where_their_tokens_are() -> None:
     pool = ScorePool(4, 4, ["harm", "hate"], torch.device("cpu"))
     pool.write(torch.tensor([12, 13, 14, 15, 0, 1, 2]), torch.arange(14.0).view(7, 2))
-    found = pool.read([3, 0], 2, 6)
-    assert found == [{"harm": 2.0 * at, "hate": 2.0 * at + 1} for at in (2, 3, 4, 5)]
-    assert all(one["harm"] != one["harm"] for one in pool.read([3, 0], 7, 8))  # nothing was computed there
+    assert pool.read([3, 0], 2, 6) == [[2.0 * at for at in (2, 3, 4, 5)], [2.0 * at + 1 for at in (2, 3, 4, 5)]]
+    assert pool.read([3, 0], 5, 6) == [[10.0], [11.0]]
+    assert all(value != value for [value] in pool.read([3, 0], 7, 8))  # nothing was computed there
 
 
 def test_scores_are_kept_where_a_sequence_gives_up_its_blocks() -> None:
     pool = ScorePool(2, 4, ["harm"], torch.device("cpu"))
     pool.write(torch.arange(4), torch.arange(4.0)[:, None])
-    reading = ProbedReading(pool, known=1)
+    probed = ProbedReading(pool, known=1)
     for token in (1, 2, 3):
-        assert reading.hold(Piece(0, "x", (token,)), token + 1)
-    reading.collect([0], 3)
+        assert probed.hold(Piece(0, "x", (token,)), token + 1)
+    probed.collect([0], 3)
     pool.write(torch.arange(4), torch.full((4, 1), 9.0))  # another's, in the same block
-    reading.collect([0], 0)  # it waits, without blocks
-    first = reading.release()
+    probed.collect([0], 0)  # it waits, without blocks
+    first = probed.release()
     assert first is not None
     assert [one["harm"] for one in first.probed] == [1.0, 2.0]
-    assert reading.is_due
-    assert reading.release() is None
+    assert probed.is_due
+    assert probed.release() is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_scores_that_follow_are_those_of_their_texts_however_these_were_noted(seed: int) -> None:
+    """Texts of a token, noted by their size; of several; and of none, at the end of a split character."""
+    chance, tokens, parts = random.Random(seed), 3, []
+    pool = ScorePool(64, 4, ["harm", "hate"], torch.device("cpu"))
+    values = torch.randn(256, 2, generator=torch.Generator().manual_seed(seed))
+    pool.write(torch.arange(256), values)
+    probed, found = ProbedReading(pool, known=3, behind=True), []
+    for _ in range(150):
+        size = chance.randint(0, 3)
+        if (count := chance.choice([0, 1, 1, 1, 1, 2])) == 1:
+            probed.sizes.append(size)
+        else:
+            probed.note(Piece(0, "x" * size), tokens + count)
+        tokens += count
+        parts.append((size, list(range(tokens - count, tokens))))
+        found.append(probed.bring(0, range(64), tokens))
+    probed.collect(range(64), tokens)  # before it gives up its blocks
+    probed.hold(Piece(0, finish_reason="stop"), tokens)
+    found.append(probed.release())
+    last: list[int] = []
+    for size, mine in parts:
+        last = mine or last
+        mine += last if size and not mine else []
+    brought = [piece for piece in found if piece is not None]
+    assert len(brought) == 2
+    assert [part for piece in brought for part in piece.joined] == [
+        (size, len(mine)) for size, mine in parts if size or mine
+    ]
+    told = [scores for piece in brought for scores in piece.probed]
+    rows = [values[at].tolist() for _, mine in parts for at in mine]
+    assert told == [{"harm": harm, "hate": hate} for harm, hate in rows]
 
 
 # --- files ----------------------------------------------------------------------------------------------------------

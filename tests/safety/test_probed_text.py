@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from sluicegate.plugins import JudgingTerms, Verdict
+from sluicegate.plugins import JudgingTerms, TokenScores, Verdict
 from sluicegate.safety.judging.session import JudgeSession, JudgingPolicy, ScoreLimits
 from sluicegate.safety.judging.states import ProbedText, probability
 
@@ -133,6 +133,23 @@ def test_some_of_these_texts_are_stopped_and_some_are_not() -> None:
         }
 
     assert {None, "harm/token"} <= asyncio.run(ends())
+
+
+@pytest.mark.parametrize("seed", range(10))
+async def test_scores_in_columns_are_judged_as_those_of_each_token(seed: int) -> None:
+    """Bit for bit, with any labels of those that there are."""
+    chance = random.Random(seed)
+    counts, labels = {"units_total": 0.0, "tokens_total": 0.0}, chance.choice([(), ("harm",), ("hate", "harm")])
+    texts, found = [ProbedText(labels, chance.choice([1, 2, 16]), dict(counts)) for _ in range(2)], []
+    texts[1].window = texts[0].window
+    for _ in range(6):
+        odds = [{"harm": chance.gauss(-3, 4), "hate": chance.gauss(-4, 3)} for _ in range(chance.randint(1, 60))]
+        columns = TokenScores({label: [one[label] for one in odds] for label in ("harm", "hate")})
+        unit = "x" * chance.randint(1, 2 * len(odds))
+        for text, given in zip(texts, (odds, columns), strict=True):
+            text.add_log_odds(2 * len(odds), given, [(2, 1)] * len(odds))
+            found.append((await text.judge(unit)).scores)
+    assert found[::2] == found[1::2]
 
 
 @pytest.mark.parametrize("joined", [[(3, 1), (3, 2)], [(2, 1), (3, 1)], [(-1, 1), (7, 1)], [(6, 1)]])
