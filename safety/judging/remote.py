@@ -2,7 +2,8 @@
 
 A chat API gets the conversation with the answer so far as its last message; the server applies the guard's template.
 `/v1/moderations` gets the unit with the text before it. Anything but a verdict raises: another status, a redirect, a
-response too long, no JSON, no score. All requests share one connection pool.
+response too long, no JSON, no score. All requests share one connection pool, in which tenants take turns: whose
+judgements take long has three quarters of it at most.
 
 Not covered: DNS rebinding, batching of judgements, and a service that sends interim heads ("100 Continue") without end:
 it takes the event loop, up to 0.3 s at a time, until the rail's time budget is over.
@@ -17,6 +18,7 @@ import aiohttp
 import orjson
 
 from sluicegate.plugins import Caller, Channel, Request
+from sluicegate.plugins.concurrency.fair_places import FairPlaces
 from sluicegate.safety.detection.guards import GuardFormat
 from sluicegate.safety.judging.guard_reading import assessment, judged_after
 from sluicegate.safety.judging.session import Assessment, JudgedReading
@@ -44,6 +46,7 @@ class GuardService:
         self._key = key
         self.model = model
         self._max_connections = max_connections
+        self._places = FairPlaces(max_connections, max(1, max_connections - max_connections // 4))
         self._session: aiohttp.ClientSession | None = None
 
     async def start(self) -> None:
@@ -61,12 +64,16 @@ class GuardService:
         if self._session is not None:
             await self._session.close()
 
-    async def ask(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Return the service's JSON response. Raises `NoJudgement`, `aiohttp.ClientError`, `OSError`."""
+    async def ask(self, path: str, body: Mapping[str, Any], tenant: str) -> Any:
+        """Return the service's JSON response, for a request of `tenant`. Raises `NoJudgement`, `aiohttp.ClientError`,
+        `OSError`."""
         if self._session is None:
             raise NoJudgement("the judge was not started")
         data = orjson.dumps(body)
-        async with self._session.post(self._url + path, data=data, allow_redirects=False) as answer:
+        async with (
+            self._places.taken(tenant),
+            self._session.post(self._url + path, data=data, allow_redirects=False) as answer,
+        ):
             if answer.status != 200:
                 raise NoJudgement(f"the service answered with status {answer.status}")
             said = await _read(answer)
@@ -102,16 +109,17 @@ class ChatGuardJudge:
 
     def read(self, request: Request, caller: Caller, channel: Channel, lead: str) -> JudgedReading:
         history, lead = judged_after(request, self._context_chars, lead)
-        return _ChatReading(self, [{"role": role, "content": text} for role, text in history], lead)
+        messages = [{"role": role, "content": text} for role, text in history]
+        return _ChatReading(self, messages, lead, caller.tenant)
 
-    async def ask(self, messages: list[dict[str, str]]) -> Assessment:
+    async def ask(self, messages: list[dict[str, str]], tenant: str) -> Assessment:
         body = {
             "model": self.service.model,
             "messages": messages,
             "max_tokens": self._max_new_tokens,
             "temperature": 0,
         }
-        found = await self.service.ask("/chat/completions", body)
+        found = await self.service.ask("/chat/completions", body, tenant)
         try:
             choice = found["choices"][0]
             said, is_cut = choice["message"]["content"], choice.get("finish_reason") not in SAID_ALL
@@ -123,14 +131,15 @@ class ChatGuardJudge:
 
 
 class _ChatReading:
-    def __init__(self, judge: ChatGuardJudge, messages: list[dict[str, str]], answer: str) -> None:
+    def __init__(self, judge: ChatGuardJudge, messages: list[dict[str, str]], answer: str, tenant: str) -> None:
         self._judge = judge
         self._messages = messages
         self._answer = answer
+        self._tenant = tenant
 
     async def judge(self, unit: str) -> Assessment:
         self._answer += unit
-        return await self._judge.ask([*self._messages, {"role": "assistant", "content": self._answer}])
+        return await self._judge.ask([*self._messages, {"role": "assistant", "content": self._answer}], self._tenant)
 
 
 class ModerationsJudge:
@@ -147,11 +156,11 @@ class ModerationsJudge:
         await self.service.close()
 
     def read(self, request: Request, caller: Caller, channel: Channel, lead: str) -> JudgedReading:
-        return _ScoredReading(self, lead, self._window_chars)
+        return _ScoredReading(self, lead, self._window_chars, caller.tenant)
 
-    async def ask(self, text: str) -> Assessment:
+    async def ask(self, text: str, tenant: str) -> Assessment:
         model = {"model": self.service.model} if self.service.model else {}
-        found = await self.service.ask("/moderations", {"input": text, **model})
+        found = await self.service.ask("/moderations", {"input": text, **model}, tenant)
         try:
             [result] = found["results"]
             return _scored(result)
@@ -187,12 +196,13 @@ def _is_name(name: Any) -> bool:
 
 
 class _ScoredReading:
-    def __init__(self, judge: ModerationsJudge, before: str, window: int) -> None:
+    def __init__(self, judge: ModerationsJudge, before: str, window: int, tenant: str) -> None:
         self._judge = judge
         self._before = before
         self._window = window
+        self._tenant = tenant
 
     async def judge(self, unit: str) -> Assessment:
         together = self._before[-self._window :] + unit
         self._before = together
-        return await self._judge.ask(together)
+        return await self._judge.ask(together, self._tenant)

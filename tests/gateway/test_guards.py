@@ -34,6 +34,7 @@ from sluicegate.plugins import (
     Request,
     StageFailed,
     ToolCall,
+    Verdict,
 )
 from sluicegate.plugins.testing import ScriptedModel, chunkings, make_request
 from sluicegate.safety import JudgeRail, RailPolicy, WindowLimits, register
@@ -215,6 +216,43 @@ async def test_what_is_no_judgement_closes_the_request_and_only_that_one(how: st
             await failing
         assert "hate" not in failed.value.message
         assert "fine" not in failed.value.message
+
+
+@pytest.mark.parametrize("form", ["moderations", "llama_guard"])
+async def test_a_tenant_whose_judgements_never_end_does_not_keep_others_from_theirs(form: Any) -> None:
+    """It has three quarters of the connections, and its further judgements wait for its own."""
+    waits, full, asked = asyncio.Event(), asyncio.Event(), 0
+
+    async def answer(request: web.Request, body: dict[str, Any]) -> Any:
+        nonlocal asked
+        text = body["input"] if form == "moderations" else body["messages"][-1]["content"]
+        if "river" in text:
+            asked += 1
+            if asked == 3:
+                full.set()
+            await waits.wait()
+        return scored(text) if form == "moderations" else completion(ANSWERS[form][False])
+
+    table = {"url": "", "form": form, "model": "g", "max_connections": 4}
+    async with served(answer) as (url, _), started(built("guard-service", **{**table, "url": url})) as rail:
+
+        async def judged(text: str, tenant: str) -> Verdict:
+            session = rail.follow(make_request("And?"), Caller(tenant=tenant), "content", JudgingTerms())
+            await session.feed(text)
+            return await session.close()
+
+        slow = [asyncio.create_task(judged(FINE, "slow")) for _ in range(12)]
+        await full.wait()
+        async with asyncio.timeout(30):
+            for _ in range(3):
+                assert (await judged("Bread costs more than cake. " * 3, "other")).block is None
+        assert asked == 3
+        slow[0].cancel()  # one that has a connection, and one that waits for it
+        slow[-1].cancel()
+        waits.set()
+        found = await asyncio.gather(*slow, return_exceptions=True)
+        assert [type(one) for one in found] == [asyncio.CancelledError, *[Verdict] * 10, asyncio.CancelledError]
+        assert (await judged(FINE, "slow")).block is None
 
 
 @pytest.mark.parametrize(
