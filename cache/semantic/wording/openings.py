@@ -12,6 +12,7 @@ from functools import cache
 from sluicegate.cache.semantic.english import listed
 from sluicegate.cache.semantic.lexicon import stem
 from sluicegate.cache.semantic.wording.intent_rules import INTENTS
+from sluicegate.cache.semantic.wording.intents import as_intent
 from sluicegate.cache.semantic.wording.opening_rules import ANYWHERE, LEADS, TAILS
 from sluicegate.cache.semantic.wording.rewriting import Rewriting
 from sluicegate.cache.semantic.wording.senses import is_act
@@ -65,7 +66,7 @@ def without_opening(text: str) -> str:
     sentence = text.rstrip().endswith((".", "!"))
     text = END.sub("", text)
     anywhere, tails, leads, intents = _rules()
-    text = leads(tails(anywhere(text)))
+    text = as_intent(leads(tails(anywhere(text))))
     text = text if KEPT.search(text) else intents(text)
     if QUESTION.match(text):
         return text if KEPT.search(text) else EMPTY.sub("", text)

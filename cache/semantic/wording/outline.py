@@ -35,6 +35,8 @@ IN_ORDER = listed("can why help where explain difference what-if")
 """Kinds in which what is named keeps its order."""
 FIRST_COUNTS = listed("many much how-to able permitted")
 """Kinds of which what comes first is what is counted, or the act: "how many days are in a week", "lock the screen"."""
+ACTS = listed("how-to able permitted")
+"""Kinds that ask about an act."""
 NOTHING = listed("a an my any some just there so now currently @")
 """What says nothing in these kinds."""
 NOTHING_IN = {
@@ -66,7 +68,10 @@ PERSONS = listed(
     neighbor guest host buyer seller
     """
 )
-QUALITIES = listed("my your new old other another same different additional online abroad free early late own remote")
+QUALITIES = listed(
+    "my your new old other another same different additional online abroad free early late own remote"
+    " part-time full-time"
+)
 """What says how a thing is, besides what stands in `qualities.txt`: it makes no compound."""
 PARTICIPLES = listed("used married lost stolen broken fried")
 """Participles that say how a thing is."""
@@ -85,8 +90,18 @@ def outline(words: tuple[str, ...]) -> tuple[str, ...]:
     past = ["did"] if kind not in IN_ORDER and not PAST.isdisjoint(rest) else []
     if kind in IN_ORDER or not ORDERED.isdisjoint(rest) or _has_roles(named):
         return (kind, *(named or rest))
-    first = named[:1] if kind in FIRST_COUNTS else []
-    return (kind, *first, *sorted([*named[len(first) :], *_head(rest)]), *past)
+    first = _first(kind, named)
+    others = [word for at, word in enumerate(named) if at not in first]
+    return (kind, *(named[at] for at in first), *sorted([*others, *_head(rest)]), *past)
+
+
+def _first(kind: str, named: Sequence[str]) -> list[int]:
+    """Return the place of what stands first: what is counted, or the act, also behind how it is done ("online
+    check-in")."""
+    if kind not in FIRST_COUNTS or not named:
+        return []
+    fronted = kind in ACTS and len(named) == 2 and named[0] in _qualities() and is_act(named[1])
+    return [1] if fronted else [0]
 
 
 @cache
