@@ -196,6 +196,7 @@ BROKEN: dict[str, Answering] = {
     "names nothing": lambda request, body: _result(category_scores={"": 0.1}),
     "flags thousands": lambda request, body: _result(categories={f"c{at}": False for at in range(2_000)}),
     "flags with a text": lambda request, body: _result(categories={body["input"] * 2: False}),
+    "adds thousands of values": lambda request, body: scored(body["input"]) | {"more": [{}] * 10_000},
     "says it will": lambda request, body: web.Response(status=202, text=json.dumps(_result())),
     "says it is partial": lambda request, body: web.Response(status=206, text=json.dumps(_result())),
     "flags a category with words": lambda request, body: _result(categories={"hate": "true"}),
