@@ -23,7 +23,7 @@ from sluicegate.cache.semantic.lexicon import stem
 from sluicegate.cache.semantic.wording.senses import is_act
 
 FOLDER = files("sluicegate.cache.semantic.wording").joinpath("intents")
-FILES = ("trouble", "fields", "fields_more", "money_and_time", "things", "doing")
+FILES = ("trouble", "fields", "fields_more", "money_and_time", "things", "plain", "doing")
 MAX_CHARS = 160
 """Of a text that is tried; a longer one has more than one thing to say."""
 ASKS = listed("how what which who whom whose where when why")
