@@ -19,7 +19,7 @@ from sluicegate.plugins import Answer, Lifecycle
 
 DECIDED_THRESHOLD = 0.0
 """Least cosine where the guard decides by equal wording: questions in other words may have no n-gram in common."""
-JUDGED_THRESHOLD = 0.2
+JUDGED_THRESHOLD = 0.1
 """Least cosine of hashed n-grams for asking a judge: most questions in other words share a word or a sense."""
 CANDIDATES = 3
 """Most similar rows tried in one look-up; a row may outlive its entry."""

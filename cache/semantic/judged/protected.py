@@ -35,6 +35,7 @@ from sluicegate.cache.semantic.judged.tables import (
     EVERY,
     FIRST,
     FIRST_WORD,
+    GENERIC_YOU,
     NAMES_TOO,
     NEAR_NEGATION,
     NEGATED,
@@ -49,6 +50,7 @@ from sluicegate.cache.semantic.judged.tables import (
     SAME_NAMES,
     SECOND,
     SHORT_WORDS,
+    SPELLED_OUT,
     SUBTRACTS_NOTHING,
     UNIT,
     UNIT_ASKED,
@@ -65,6 +67,11 @@ class PreparedText:
     def __init__(self, text: str) -> None:
         self.text = text
         self.words = canonical_words(text)
+
+    @cached_property
+    def plain(self) -> str:
+        """Return the text in lower case."""
+        return self.text.lower()
 
     @cached_property
     def kinds(self) -> frozenset[str]:
@@ -173,7 +180,7 @@ def difference(a: PreparedText, b: PreparedText) -> str | None:
         return "number"
     if a.quoted != b.quoted:
         return "quotation"
-    if not a.names <= b.every or not b.names <= a.every:
+    if _unnamed(a, b) or _unnamed(b, a):
         return "name"
     if _prefixed(a.kinds, b.kinds) or not _negated_alike(a, b):
         return "negation"
@@ -185,7 +192,7 @@ def difference(a: PreparedText, b: PreparedText) -> str | None:
         or _other_person(a, b)
     ):
         return "quantity"
-    if _turned(a.kinds, b.kinds, FIRST, SECOND):
+    if _turned(a.kinds, b.kinds, FIRST, SECOND) and not any(map(GENERIC_YOU.search, (a.plain, b.plain))):
         return "person"
     if _directed(a.words, b.words):
         return "direction"
@@ -204,6 +211,11 @@ def _plain(signed: tuple[str, ...] | None) -> list[str]:
     return [word for word in signed or () if not word.startswith("head=")]
 
 
+def _unnamed(one: PreparedText, other: PreparedText) -> bool:
+    """Return whether a name of one text is not in the other, nor what it is short for."""
+    return any(name not in other.every and other.every.isdisjoint(SPELLED_OUT.get(name, ())) for name in one.names)
+
+
 def _relabelled(one: PreparedText, other: PreparedText) -> bool:
     """Return whether a number's label stands in the other text as well, but not before that number: "port 8080" and
     "the port of process 8080"."""
@@ -216,7 +228,7 @@ def _relabelled(one: PreparedText, other: PreparedText) -> bool:
 def _negated_alike(a: PreparedText, b: PreparedText) -> bool:
     """Return whether both texts have an even or both an odd number of negations, or one of them says in a word what
     the other negates."""
-    odd = [sum(word in NEGATIONS for word in text.words) % 2 for text in (a, b)]
+    odd = [sum(word in NEGATIONS or word.endswith("-free") for word in text.words) % 2 for text in (a, b)]
     if odd[0] == odd[1]:
         return True
     negating, saying = (a, b) if odd[0] else (b, a)

@@ -90,6 +90,7 @@ ASKED_AMOUNTS = [
     (re.compile(r"\b(?:how many times|times) (?:a|an|per|each|every) (?:day|week|month|year)\b"), "how often"),
     (re.compile(r"\b(?:how many|number of) (?:days|weeks|months|years|h|min|hours|minutes)\b"), "how long"),
     (re.compile(r"\b(?:which|what) (?:day|week|month|year)\b|\bfirst day of\b|\blast day of\b"), "when"),
+    (re.compile(r"\btimes? of (?:year|day)\b"), "when"),
     (re.compile(r"\b(?:vacation|holiday|leave) days\b|\bdays off\b|\bannual (?:leave|vacation)\b"), "leave"),
 ]
 """Ways to ask how often, how long and when, whose units of time are no quantity."""
@@ -121,7 +122,6 @@ PERSONS = (
         listed("she her hers"),
         listed("daughter mother mom sister wife woman girl aunt grandmother niece lady"),
     ),
-    (listed("they their them theirs"), listed("people persons everyone someone children parents guests users others")),
 )
 """Pronouns of a person, and what they may stand for."""
 NEGATED = [
@@ -152,6 +152,12 @@ NEGATED = [
     skip miss | go attend take
     differ difference different | have include offer same
     disable off | on
+    down offline | have
+    flow continue | stop end
+    miss | make reach catch
+    silent quiet | come sound
+    safe safely | danger dangerous risk harm
+    free | have contain
     """.replace("\n    ", "\n")
     .strip()
     .splitlines()
@@ -185,6 +191,20 @@ ORDINARY = listed(
 SAME_NAMES = {"wi-fi": "wifi", "wlan": "wifi", "wireless": "wifi", "okay": "ok", "tvs": "tv", "television": "tv"}
 ALIKE_REPLACED, ALIKE_ADDED = 4, 2
 """Most words that only one of two texts has where they are worded alike."""
+SPELLED_OUT = {
+    name: listed(words)
+    for name, words in {
+        "atm": "cash cashpoint machine dispenser", "pc": "computer laptop notebook machine",
+        "id": "identity identification", "tv": "television telly set", "cv": "resume curriculum",
+        "uk": "britain kingdom british", "usa": "america states us", "us": "america states usa",
+        "eu": "europe european union", "gp": "doctor physician", "hr": "personnel resources human",
+        "pto": "leave vacation time", "wfh": "home", "sms": "text message texts", "faq": "questions",
+        "asap": "soon possible", "eta": "arrive arrival", "vat": "tax", "ceo": "boss chief",
+    }.items()
+}  # fmt: skip
+"""Abbreviations that are words rather than names, and words that another text may have for them."""
+GENERIC_YOU = re.compile(r"\b(?:do|can|could|will|would|are|should|must|if|when|does|may) you\b")
+"""Where "you" is anybody, or the shop that is asked: "can I bring a dog" and "do you accept dogs" ask one thing."""
 SUBTRACTS_NOTHING = listed(
     """
     a an my our your the any some do does did is are be was were can could should would will may must have has had i me
@@ -193,7 +213,10 @@ SUBTRACTS_NOTHING = listed(
 )
 """Words that may be added to a question without asking for something else; the judge decides whether they do."""
 FIRST, SECOND = listed("i my me mine we our us"), listed("you your yours")
-COMMON = listed("ok okay tips steps until what who where how it that best good great top many much also about explain")
+COMMON = listed(
+    "earth sun moon internet web ok okay tips steps until what who where how it that best good great top many much also"
+    " about explain"
+)
 """Words at the beginning of a sentence that name nothing."""
 FIRST_WORD = re.compile(r"(?:^|(?<=[.!?] ))((?:[^\W_]|['-])+)")
 DIRECTION = re.compile(r"\b(from|to|into|before|after|than|against|with|without|by) (?:a |an |my |your )?([^\W_]+)")
