@@ -204,11 +204,11 @@ class TieredCache:
                 await self._forget(place, near.digest)
         return recalled
 
-    async def _candidates(self, place: Place, probe: Probe, floor: float) -> Sequence[SimilarEntry]:
+    async def _candidates(self, place: Place, probe: Probe, floor: float) -> Iterable[SimilarEntry]:
         """Return similar kept answers, nearest first."""
         assert self._semantic is not None
         if self._searcher is None:
-            return self._semantic.nearest_few(place, probe, floor)
+            return self._semantic.nearest(place, probe, floor)
         row = IndexRow("", probe.facts, probe.vector)
         return await self._searcher.nearest(*place, row, floor, self._semantic.candidates)
 

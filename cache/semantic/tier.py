@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from sluicegate.cache.entries import Counts, IndexPoll, IndexRow, LookupResult, SimilarEntry, Vector
@@ -130,13 +130,23 @@ class SemanticTier:
             gone, _ = self._partitions.popitem(last=False)
             self._cursors.pop(gone, None)
 
-    def nearest_few(self, place: Place, probe: Probe, floor: float) -> list[SimilarEntry]:
-        """Return the nearest rows, `candidates` at most, nearest first."""
+    def nearest(self, place: Place, probe: Probe, floor: float) -> Iterator[SimilarEntry]:
+        """Yield the nearest rows, `candidates` at most, nearest first. With a judge one search finds them all; without
+        one the first row nearly always serves, so that each is searched for when it is wanted."""
         partition = self._partitions.get(place)
         if partition is None:
-            return []
+            return
         self._partitions.move_to_end(place)
-        return partition.nearest_few(probe.vector, probe.facts, floor, self.candidates)
+        if self.sameness is not None:
+            yield from partition.nearest_few(probe.vector, probe.facts, floor, self.candidates)
+            return
+        tried: list[str] = []
+        while len(tried) < self.candidates:
+            found = partition.nearest(probe.vector, probe.facts, floor, tried)
+            if found is None:
+                return
+            tried.append(found.digest)
+            yield found
 
     @property
     def candidates(self) -> int:
