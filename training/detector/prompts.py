@@ -1,7 +1,8 @@
 """The prompts and the prose of one published package, read from its wheel; nothing of it is run.
 
 A prompt is a text that is assigned, passed or filed under the name of one (`_NAMED`), or that stands in a file with
-such a name; prose is docstrings and the package's own description. What a template leaves open is filled.
+such a name; prose is docstrings and the package's own description; what a user says are records of that role, and the
+lines of intents and dialogs of voice assistants. What a template leaves open is filled.
 
 Not covered: prompts that a program composes of many short pieces.
 """
@@ -26,6 +27,7 @@ ABOUT_ATTACKS = re.compile(
 LARGEST_FILE = 400_000
 PROSE = "prose"
 PROMPT = "prompt"
+SAID = "said"
 
 _NAMED = re.compile(
     "prompt|templ|tmpl|instruct|prefix|suffix|system|messag|persona|criteri|rubric|guideline|content|example|descri"
@@ -42,6 +44,9 @@ _FILLINGS = (
     "blue", "query", "42.5",
     "The meeting was moved to the larger room because more people came than were expected.",
 )  # fmt: skip
+_SPOKEN_FILES = (".intent", ".dialog")
+_CHOICES = re.compile(r"[\[\]()<>|]")
+"""Marks of a line of intents that stands for several."""
 _SHORTEST_DOCSTRING = 250
 _PART_OF_DESCRIPTION = 900
 
@@ -75,6 +80,10 @@ def _reader(name: str) -> Callable[[str, str], Texts] | None:
         return _python
     if name.endswith((".yaml", ".yml")):
         return _yaml
+    if name.endswith(_SPOKEN_FILES):
+        return _spoken
+    if name.endswith(".jsonl") or (name.endswith(".json") and not _PROMPT_FILE.search(name)):
+        return _records
     if not _PROMPT_FILE.search(name):
         return None
     return _whole if name.endswith(_TEXT_FILES) else _json if name.endswith(".json") else None
@@ -128,6 +137,28 @@ def _json(_: str, source: str) -> Texts:
             stack += node
         elif isinstance(node, str):
             yield PROMPT, node
+
+
+def _spoken(_: str, source: str) -> Texts:
+    yield from ((SAID, line) for line in source.splitlines() if line and line[0] != "#" and not _CHOICES.search(line))
+
+
+def _records(_: str, source: str) -> Texts:
+    """Yield what a user says in one JSON value, or in one a line."""
+    stack = []
+    for part in (source,) if source.count("\n") < 2 or source[:2] in ("{\n", "[\n") else source.splitlines():
+        try:
+            stack.append(json.loads(part))
+        except ValueError:
+            continue
+    while stack:
+        node = stack.pop()
+        if isinstance(node, dict):
+            if node.get("role") == "user" and isinstance(node.get("content"), str):
+                yield SAID, node["content"]
+            stack += node.values()
+        elif isinstance(node, list):
+            stack += node
 
 
 def _python(name: str, source: str) -> Texts:

@@ -100,13 +100,21 @@ FIGURES = 1000
 LONG_TONGUES = 1500
 """Requests of many sentences in one language. These and `FRAMES` have draws of their own, as `lines` have."""
 PACKAGE_WEIGHT = 0.2
+FIRST_PACKAGE_WEIGHT = 0.08
+"""Texts of other authors (`packages`), for the member that reads concepts, and for the first: there they count less, as
+jailbreaks of other authors are lost with them (0200), of which fewer are since attacks stand beside them (0250)."""
 PASSAGE_WEIGHT = 0.45
 PASSAGES = 40
-"""Texts of other authors (`packages`), for the member that reads concepts alone: in both, jailbreaks of other authors
-are lost (0200). And long passages of translated messages, so many of a language."""
+"""Long passages of translated messages, so many of a language."""
+SAID_WEIGHT = 0.2
+"""What users say in those packages, for both members."""
 ATTACK_WEIGHT = 0.1
 """Attacks of other authors (`attack_packages`), for both members. At 0.2 more of what is known by its manner is found,
 and less in languages that these authors do not write (0233)."""
+PRESSING_WEIGHT = 0.02
+"""Of those that press on harmless texts of the measured sets (0246)."""
+NEAR_WEIGHT = 0.2
+"""Harmless texts that other authors wrote beside their attacks, for both members."""
 FRAMED_WEIGHT = 0.06
 """Attacks within harmless requests. At full weight plain questions at the end of tasks become suspicious."""
 BRIEF_WEIGHT = 0.06
@@ -116,15 +124,15 @@ WRAPPED_WEIGHT = 0.1
 RISK_WEIGHT = 0.05
 """Requests for harm and their twins by field. At 0.2, security questions of a source that was left out ring (7.6 %)."""
 SET_WEIGHT = {
-    "jailbreak_inthewild": 1.65,
-    "injection_cse_en": 1.4,
-    "injection_cse_multilingual": 0.8,
-    "benign_wildguard": 1.5,
+    "jailbreak_inthewild": 2.6,
+    "injection_cse_en": 1.9,
+    "injection_cse_multilingual": 0.95,
+    "benign_wildguard": 3.0,
 }
 """In head `injection`, of sets beside many more texts of ours and of other authors (0205). Many translated attacks are
 attacks only to their own system prompt; at the weight of the originals they teach the language, and what those of ours
 in `lines/abroad` find of them need not be learned there (0223); with texts of every day in their languages they may
-count more again (0231, 0240)."""
+count more again (0231, 0240). Beside twice as many texts of other authors all count more (0250)."""
 FOREIGN_WEIGHT = 0.3
 PROSE_WEIGHT = 0.3
 READ_PROSE_WEIGHT = 0.9
@@ -165,12 +173,17 @@ class Own:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Texts of other authors: harmless ones of packages, long passages in many languages, and attacks."""
+    """Texts of other authors: harmless ones of packages (prompts and prose; what users say), long passages in many
+    languages, attacks, and harmless texts beside these."""
 
     texts: Sequence[tuple[str, str]] = ()
     """(package, text)."""
+    said: Sequence[tuple[str, str]] = ()
+    """(package, text)."""
     passages: Sequence[str] = ()
     attacks: Sequence[tuple[str, str]] = ()
+    """(package, text)."""
+    near: Sequence[tuple[str, str]] = ()
     """(package, text)."""
 
 
@@ -187,7 +200,9 @@ def fetched(folder: Path | None) -> Published:
 def published(wheels: Sequence[Path], attackers: Sequence[Path] = ()) -> Published:
     """Read what the wheels of `packages`, and those of `attack_packages`, hold."""
     passages = [text for text in catalogues.passages(wheels, PASSAGES) if not packages.ATTACKS.search(text)]
-    return Published(packages.texts(wheels).found, passages, attack_packages.texts(attackers))
+    harmless = packages.texts(wheels)
+    attacks, near = attack_packages.texts(attackers), attack_packages.harmless(attackers)
+    return Published(harmless.found, harmless.said, passages, attacks, near)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,10 +264,11 @@ def gather(sets: dict[str, list[Example]], folders: Sequence[Path], others: Publ
     makers = {"injection": _injection, "document": _document, "harm": _harm}
     items = {head: makers[head](sets, own, rng, known) for head in HEADS}
     measured = [e.text for name in (*data.INJECTION, *data.BENIGN) for e in sets.get(name, ())]
-    others = replace(others, attacks=attack_packages.unmeasured(others.attacks, measured))
-    items["injection"] += _published(replace(others, texts=()), known, text_row)
+    attacks, near = (attack_packages.unmeasured(found, measured) for found in (others.attacks, others.near))
+    others = replace(others, attacks=attacks, near=near)
+    items["injection"] += _published(others, known, text_row, FIRST_PACKAGE_WEIGHT)
     with wider():
-        return Material(items, _concepts(sets, folders, known) + _published(others, known, concept_row))
+        return Material(items, _concepts(sets, folders, known) + _published(others, known, concept_row, PACKAGE_WEIGHT))
 
 
 def _concepts(sets: dict[str, list[Example]], folders: Sequence[Path], known: set[str]) -> list[Item]:
@@ -317,17 +333,25 @@ def _long(read: Reader) -> list[Item]:
     return items + [Item(row, None, "brief_order") for text in drawn for row in window_rows(text, False, weight, read)]
 
 
-def _published(others: Published, known: Collection[str], read: Reader) -> list[Item]:
-    """Return the attacks, and every window of the harmless texts, as most attacks are shorter than their longest."""
+def _published(others: Published, known: Collection[str], read: Reader, share: float) -> list[Item]:
+    """Return the attacks, and every window of the harmless texts, as most attacks are shorter than their longest;
+    prompts and prose count `share`."""
     passages = [("passages", text) for text in others.passages]
-    attacks = [Item(read(text, True, ATTACK_WEIGHT), None, "attacker", package) for package, text in others.attacks]
-    return attacks + [
+    attacks = [
+        Item(read(text, True, _attack_weight(package)), None, "attacker", package) for package, text in others.attacks
+    ]
+    near = [Item(read(text, False, NEAR_WEIGHT), None, "near", package) for package, text in others.near]
+    return [*attacks, *near] + [
         Item(row, None, "published", package)
-        for texts, weight in ((others.texts, PACKAGE_WEIGHT), (passages, PASSAGE_WEIGHT))
+        for texts, weight in ((others.texts, share), (others.said, SAID_WEIGHT), (passages, PASSAGE_WEIGHT))
         for package, text in texts
         if data.key(text) not in known
         for row in window_rows(text, False, weight, read)
     ]
+
+
+def _attack_weight(package: str) -> float:
+    return PRESSING_WEIGHT if package in attack_packages.PRESSING else ATTACK_WEIGHT
 
 
 def _harm(sets: dict[str, list[Example]], own: Own, rng: random.Random, known: set[str]) -> list[Item]:

@@ -3,7 +3,7 @@
     python -m training.detector.train --data FOLDER --catalogues FOLDER --packages FOLDER
 
 The folder of `--data` holds the evaluation sets as gzipped JSON lines (see `data`). The packages listed in
-`packages.txt` and `attack_packages.txt` are fetched into theirs, some 220 MB, unless they lie there. The same data give
+`packages.txt` and `attack_packages.txt` are fetched into theirs, some 350 MB, unless they lie there. The same data give
 the same weights.
 """
 
