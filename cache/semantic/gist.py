@@ -52,14 +52,6 @@ KEPT_ENDING = listed(
     """
 )
 """Nouns and adjectives in -ing that say something else than their verb."""
-KEPT_NUMBER = listed(
-    """
-    glasses customs goods arms means times jeans pants scissors shorts series species news contents thanks his
-    this was has its us plus bus gas yes less always perhaps besides across afterwards sometimes hers ours theirs
-    yours as is
-    """
-)
-"""What is no plural, or means something else in the singular."""
 IRREGULAR = dict(
     pair.split(":")
     for pair in listed(
@@ -200,9 +192,7 @@ def _lemma(word: str, words: Sequence[str], counted: bool) -> str:
         return stem(word) if words[0] not in GERUNDS else word
     if word in IRREGULAR:
         return IRREGULAR[word]
-    if counted or word in KEPT_NUMBER or word.endswith("ics") or len(word) < 4:
-        return word
-    return singular(word)
+    return word if counted else singular(word)
 
 
 def synonymous(words: list[str]) -> list[str]:

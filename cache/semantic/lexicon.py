@@ -133,9 +133,21 @@ IE = listed(
 NOT_E = listed("potatoes tomatoes mosquitoes peaches coaches beaches reaches teaches breaches poaches roaches")
 
 
+KEPT_NUMBER = listed(
+    """
+    glasses customs goods arms means times jeans pants scissors shorts series species news contents thanks his
+    this was has its us plus bus gas yes less always perhaps besides across afterwards sometimes hers ours theirs
+    yours as is savings earnings damages belongings surroundings headquarters works lens trousers tights pyjamas
+    pliers tweezers manners papers looks spirits grounds premises remains stairs brains draughts darts
+    https ftps smtps imaps ldaps rtmps coaps mqtts sips dns
+    """
+)
+"""What is no plural, or means something else in the singular."""
+
+
 def singular(word: str) -> str:
     """Return a noun without its plural ending; other words unchanged."""
-    if len(word) < 4 or not word.isalpha() or word.endswith(("ss", "us", "is", "news")):
+    if len(word) < 4 or not word.isalpha() or word.endswith(("ss", "us", "is", "ics")) or word in KEPT_NUMBER:
         return word
     if word in IE or (word.endswith(("shoes", "toes", "aches")) and word not in NOT_E):
         return word[:-1]

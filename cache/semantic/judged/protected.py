@@ -36,10 +36,13 @@ from sluicegate.cache.semantic.judged.tables import (
     FIRST,
     FIRST_WORD,
     GENERIC_YOU,
+    INTERJECTIONS,
+    KEEP_FROM,
     NAMES_TOO,
     NEAR_NEGATION,
     NEGATED,
     NEGATIONS,
+    NO_ADVERBS,
     NO_LABELS,
     NUMBER,
     OPPOSITES,
@@ -55,6 +58,7 @@ from sluicegate.cache.semantic.judged.tables import (
     UNIT,
     UNIT_ASKED,
     UNITS,
+    WEEKDAYS,
 )
 from sluicegate.cache.semantic.wording.senses import is_act, place_of, rows
 
@@ -76,6 +80,17 @@ class PreparedText:
     @cached_property
     def kinds(self) -> frozenset[str]:
         return frozenset(self.words)
+
+    @cached_property
+    def turnable(self) -> frozenset[str]:
+        """Return the words that may have an opposite: "keep" from doing something is not that of "stop"."""
+        return frozenset(KEEP_FROM.sub("stop", " ".join(self.words)).split())
+
+    @cached_property
+    def negations(self) -> int:
+        """Return how many words negate something."""
+        idle = sum(len(NEGATIONS & set(found.split())) for found in INTERJECTIONS.findall(self.plain))
+        return sum(word in NEGATIONS or word.endswith("-free") for word in self.words) - idle
 
     @cached_property
     def counted(self) -> str:
@@ -137,7 +152,9 @@ def _measures(unit: str) -> bool:
 
 
 def _name(word: str) -> str:
-    """Return a name in one spelling: "Germany" for "German", "iphone" for "iphones"."""
+    """Return a name in one spelling: "Germany" for "German", "tuesday" for "tuesdays", "atm" for "atms"."""
+    if word in WEEKDAYS or (word[-1] == "s" and word[:-1] in SPELLED_OUT):
+        word = word[:-1]
     return place_of(SAME_NAMES.get(word, word))
 
 
@@ -178,19 +195,15 @@ def difference(a: PreparedText, b: PreparedText) -> str | None:
     """Return what `what_differs` returns, of prepared texts."""
     if a.numbers != b.numbers or a.units != b.units or _relabelled(a, b) or _relabelled(b, a):
         return "number"
-    if a.quoted != b.quoted:
+    if _unquoted(a, b) or _unquoted(b, a):
         return "quotation"
     if _unnamed(a, b) or _unnamed(b, a):
         return "name"
     if _prefixed(a.kinds, b.kinds) or not _negated_alike(a, b):
         return "negation"
-    if any(_turned(a.kinds, b.kinds, left, right) for left, right in OPPOSITES):
+    if any(_turned(a.turnable, b.turnable, left, right) for left, right in OPPOSITES):
         return "opposite"
-    if (
-        (a.units_asked and b.units_asked and a.units_asked != b.units_asked)
-        or any(a.amounts.isdisjoint(kind) != b.amounts.isdisjoint(kind) for kind in QUANTITIES)
-        or _other_person(a, b)
-    ):
+    if _other_amount(a, b) or _other_person(a, b):
         return "quantity"
     if _turned(a.kinds, b.kinds, FIRST, SECOND) and not any(map(GENERIC_YOU.search, (a.plain, b.plain))):
         return "person"
@@ -211,6 +224,13 @@ def _plain(signed: tuple[str, ...] | None) -> list[str]:
     return [word for word in signed or () if not word.startswith("head=")]
 
 
+def _unquoted(one: PreparedText, other: PreparedText) -> bool:
+    """Return whether the words of a quotation do not stand in the other text, quoted or not."""
+    said = f" {' '.join(EVERY.findall(other.text))} "
+    others = [each for each in one.quoted if each not in other.quoted]
+    return any(f" {' '.join(EVERY.findall(each.removeprefix('quote=')))} " not in said for each in others)
+
+
 def _unnamed(one: PreparedText, other: PreparedText) -> bool:
     """Return whether a name of one text is not in the other, nor what it is short for."""
     return any(name not in other.every and other.every.isdisjoint(SPELLED_OUT.get(name, ())) for name in one.names)
@@ -228,7 +248,7 @@ def _relabelled(one: PreparedText, other: PreparedText) -> bool:
 def _negated_alike(a: PreparedText, b: PreparedText) -> bool:
     """Return whether both texts have an even or both an odd number of negations, or one of them says in a word what
     the other negates."""
-    odd = [sum(word in NEGATIONS or word.endswith("-free") for word in text.words) % 2 for text in (a, b)]
+    odd = [text.negations % 2 for text in (a, b)]
     if odd[0] == odd[1]:
         return True
     negating, saying = (a, b) if odd[0] else (b, a)
@@ -300,6 +320,10 @@ def _apart() -> frozenset[frozenset[str]]:
     return frozenset(frozenset((form(a), form(b))) for row in rows("opposites") for a in row for b in row if a != b)
 
 
+def _is_adverb(word: str) -> bool:
+    return word.endswith("ly") and word not in NO_ADVERBS
+
+
 def _directed(one: list[str], other: list[str]) -> bool:
     """Return whether the object of a preposition changed, the shared words stand in another order, or one text names
     a way and the other what it lies between."""
@@ -315,6 +339,6 @@ def _directed(one: list[str], other: list[str]) -> bool:
         found[a].get("from") == found[b].get("to") is not None and found[b].get("from") != found[b].get("to")
         for a, b in ((0, 1), (1, 0))
     )
-    content = [[word for word in words if len(word) > 2] for words in (one, other)]
+    content = [[word for word in words if len(word) > 2 and not _is_adverb(word)] for words in (one, other)]
     moved = sorted(content[0]) == sorted(content[1]) and content[0] != content[1] and not shared
     return swapped or turned or moved

@@ -208,15 +208,29 @@ GENERIC_YOU = re.compile(r"\b(?:do|can|could|will|would|are|should|must|if|when|
 SUBTRACTS_NOTHING = listed(
     """
     a an my our your the any some do does did is are be was were can could should would will may must have has had i me
-    we us you it there this that to of for get need want use please so also now people person one thing someone somebody
+    we us you it there this that to of for from get let need want use obtain please so also now already then people
+    person one thing someone somebody
     """
 )
 """Words that may be added to a question without asking for something else; the judge decides whether they do."""
 FIRST, SECOND = listed("i my me mine we our us"), listed("you your yours")
 COMMON = listed(
     "earth sun moon internet web ok okay tips steps until what who where how it that best good great top many much also"
-    " about explain"
+    " about explain i'd i'm i've i'll"
 )
-"""Words at the beginning of a sentence that name nothing."""
+"""Words that begin a sentence, or are written with a capital anywhere, and name nothing."""
+WEEKDAYS = listed("mondays tuesdays wednesdays thursdays fridays saturdays sundays")
+INTERJECTIONS = re.compile(
+    r"\b(?:oh|ah) no\b|\b(?:no|not a|without a) (?:clue|idea)\b|\bno (?:thanks|problem|worries)\b"
+)
+"""Negations that deny nothing of what is asked."""
+KEEP_FROM = re.compile(r"\bkeep(?= (?:\S+ ){0,4}?from \S+ing\b)")
+"""Where "keep" means "stop"."""
 FIRST_WORD = re.compile(r"(?:^|(?<=[.!?] ))((?:[^\W_]|['-])+)")
-DIRECTION = re.compile(r"\b(from|to|into|before|after|than|against|with|without|by) (?:a |an |my |your )?([^\W_]+)")
+NO_ADVERBS = listed(
+    "family italy july reply supply apply fly rely bully jelly belly lily assembly only sicily emily kelly molly sally"
+)
+"""Words in -ly whose place in a question counts."""
+DIRECTION = re.compile(
+    r"(?<![\w-])(from|to|into|before|after|than|against|with|without|by) (?:a |an |my |your )?([^\W_]+)"
+)

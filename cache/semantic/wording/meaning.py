@@ -14,7 +14,7 @@ from functools import cache
 from itertools import pairwise
 
 from sluicegate.cache.semantic.english import KEEPS_CASE, listed
-from sluicegate.cache.semantic.gist import ABOUT_A_WORD, COUNTS, IRREGULAR, KEPT_NUMBER, KINDS, OF_WORDS, PLAIN, STOPS
+from sluicegate.cache.semantic.gist import ABOUT_A_WORD, COUNTS, IRREGULAR, KINDS, OF_WORDS, PLAIN, STOPS
 from sluicegate.cache.semantic.lexicon import singular, verb_of
 from sluicegate.cache.semantic.wording.meaning_rules import RULES
 from sluicegate.cache.semantic.wording.rewriting import Rewriting
@@ -118,9 +118,7 @@ def _lemma(word: str) -> str:
     if "-" in word:
         first, _, last = word.rpartition("-")
         return f"{first}-{singular(last)}" if PLAIN.fullmatch(word) and word not in KINDS else word
-    if not PLAIN.fullmatch(word) or word[-1] != "s" or word in KEPT_NUMBER or word.endswith("ics") or len(word) < 4:
-        return IRREGULAR.get(word, word)
-    return IRREGULAR.get(word) or singular(word)
+    return IRREGULAR.get(word) or (singular(word) if PLAIN.fullmatch(word) else word)
 
 
 def _acted(words: list[str]) -> list[str]:
