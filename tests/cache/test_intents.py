@@ -107,6 +107,7 @@ def test_free_wordings_of_one_intent_are_one(one: str, other: str) -> None:
         ("How long is the renewal of a visa possible?", "How long does the renewal of a visa take?"),
         ("Why was my claim rejected?", "Why was my claim not rejected?"),
         ("When can I collect my passport?", "Where can I collect my passport?"),
+        ("Do I have to change trains in Bern?", "Is the train direct in Bern?"),
         ("Put this into Spanish.", "Put this into my calendar."),
     ],
 )
