@@ -9,7 +9,7 @@ from sluicegate.cache.semantic.wording.intents import FILES, FOLDER, PIECE
 
 WORDS = {
     "X": "blue lamp", "Y": "old garden", "Z": "tall wall", "W": "python",
-    "V": "install", "G": "installing", "D": "installed", "N": "installation",
+    "V": "install", "G": "installing", "D": "installed",
 }  # fmt: skip
 Group = tuple[str, list[str]]
 
@@ -33,7 +33,7 @@ def groups() -> Iterator[Group]:
 
 def _filled(line: str, classes: dict[str, str]) -> str:
     line = re.sub(r"\{(\w+)\}", lambda found: classes[found[1]], line)
-    return re.sub(r"\b[VWXYZGDN]\b", lambda found: WORDS[found[0]], line)
+    return re.sub(r"\b[VWXYZGD]\b", lambda found: WORDS[found[0]], line)
 
 
 def sentences(template: str) -> list[str]:

@@ -2,9 +2,8 @@
 
 A file of `intents/` holds groups: a line `> how do i V X` and below it the templates that are written so. In a
 template a capital letter is a gap, `(a|b)` one of several wordings, `[a]` a wording or nothing, `{name}` a word of a
-class. Gaps are X, Y and Z (words), W (one word), V (a verb that the lexicon knows), G (its gerund), D (its participle)
-and N (its noun). What stands in a gap stays word for word, so that names, numbers, negation and direction decide as
-before.
+class. Gaps are X, Y and Z (words), W (one word), V (a verb that the lexicon knows), G (its gerund) and D (its
+participle). What stands in a gap stays word for word, so that names, numbers, negation and direction decide as before.
 
 A wording belongs to a group only if it says all that the head says and no more: "which wine" is not "which sauce".
 """
@@ -21,13 +20,10 @@ from importlib.resources import files
 from sluicegate.cache.semantic.english import listed
 from sluicegate.cache.semantic.frames import DONE, base
 from sluicegate.cache.semantic.lexicon import stem
-from sluicegate.cache.semantic.wording.senses import is_act, nominal
+from sluicegate.cache.semantic.wording.senses import is_act
 
 FOLDER = files("sluicegate.cache.semantic.wording").joinpath("intents")
-FILES = (
-    "trouble", "office", "services", "fields", "fields_more", "nouns", "frames",
-    "money_and_time", "things", "plain", "doing",
-)  # fmt: skip
+FILES = ("trouble", "fields", "fields_more", "money_and_time", "things", "plain", "doing")
 MAX_CHARS = 160
 """Of a text that is tried; a longer one has more than one thing to say."""
 ASKS = listed("how what which who whom whose where when why")
@@ -50,7 +46,6 @@ GAPS = {
     "V": r" (?P<V>[a-z-]+)",
     "G": r" (?P<G>[a-z-]+ing)",
     "D": r" (?P<D>[a-z-]+)",
-    "N": r" (?P<N>[a-z-]+)",
 }
 
 
@@ -82,8 +77,6 @@ class IntentTemplate:
 
 def _verb(gaps: dict[str, str]) -> str | None:
     """Return the verb in the gaps, in base form; "" where they have none, None where the lexicon does not know it."""
-    if "N" in gaps:
-        return nominal(gaps["N"])
     if "G" in gaps:
         verb = stem(gaps["G"])
         if gaps["G"] in NOUNS:
