@@ -144,9 +144,8 @@ class Judging:
             steps += await self._end(text, piece)
         return steps
 
-    @property
-    def awaits_scores(self) -> bool:
-        """Return whether a judge in shadow mode was shown text whose scores have not come."""
+    def show_all(self) -> bool:
+        """Show judges in shadow mode all text that has come; return whether one awaits scores of it."""
         for index in range(len(self._unshown)):
             self._catch_up(index)
         return any(shadow.awaits_scores for shadows in self._shadows.values() for shadow in shadows)
@@ -159,8 +158,7 @@ class Judging:
 
     async def finish(self) -> list[TextVerdict]:
         """Wait for the judges in shadow mode and return their verdicts; every text has ended."""
-        for index in range(len(self._unshown)):
-            self._catch_up(index)
+        self.show_all()
         found: list[TextVerdict] = []
         for (index, channel, call), shadows in self._shadows.items():
             for shadow in shadows:

@@ -332,7 +332,7 @@ async def moderate(exchange: Exchange) -> AsyncGenerator[Delta, None]:
                 raise judging.failure
             if some_ended and moderation.finished:
                 break
-        if judging is not None and judging.awaits_scores:
+        if judging is not None and judging.show_all():
             await _add_rest(exchange, judging, pieces)
         for verdict in await judging.finish() if judging is not None else ():
             moderation.apply_verdict(verdict)
