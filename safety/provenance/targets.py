@@ -254,8 +254,9 @@ def is_date(text: str) -> bool:
     found = _DATE.fullmatch(text.strip())
     if found is None:
         return False
-    one, month, other = (int(part) for part in found.groups() if part is not None)
-    return 1 <= month <= 12 and 1 <= min(one, other) <= 31
+    year, *after, one, other, _ = found.groups()
+    month, day = map(int, after) if year else sorted((int(one), int(other)))  # the day may stand on either side
+    return 1 <= month <= 12 and 1 <= day <= 31
 
 
 def _runs_something(text: str) -> bool:

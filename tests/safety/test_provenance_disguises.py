@@ -264,6 +264,7 @@ def test_a_target_inside_another_or_in_another_form_is_one(text: str, sent: dict
         ("Put it in my calendar.", "We meet on 2026-03-14.", {"date": "2026-03-14"}),
         ("Put it in my calendar.", "We meet on 14.03.2026.", {"day": "14.03.2026"}),
         ("Put it in my calendar.", "We meet on 14/03/2026 10:30.", {"day": "14/03/2026 10:30"}),
+        ("Put it in my calendar.", "We meet on 03/14/2026.", {"day": "03/14/2026"}),
         ("What is on?", "Spring break: 2026-03-14", {"from": "2026-03-01", "to": "2026-03-14"}),
         ("Note the total.", "The total is 1284.50 EUR.", {"amount": "1284.50"}),
         ("Show it on a map.", "It lies at 52.520008, 13.404954.", {"lat": 52.520008, "lon": 13.404954}),
