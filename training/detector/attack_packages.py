@@ -48,6 +48,7 @@ class Place:
     alone: bool = False
     """Lists of several records are skipped, as they are turns that attack together."""
     bad: bool = True
+    """Whether the texts attack; else they are harmless and lie near attacks."""
 
 
 PLACES = {

@@ -17,6 +17,7 @@ import re
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -126,17 +127,21 @@ def _yaml(name: str, source: str) -> Texts:
 
 def _json(_: str, source: str) -> Texts:
     try:
-        stack = [json.loads(source)]
+        tree = json.loads(source)
     except ValueError:
         return
-    while stack:
-        node = stack.pop()
+    yield from ((PROMPT, node) for node in _nodes([tree]) if isinstance(node, str))
+
+
+def _nodes(trees: list[Any]) -> Iterator[Any]:
+    """Yield JSON values and all that they hold, what stands last first. Empties `trees`."""
+    while trees:
+        node = trees.pop()
+        yield node
         if isinstance(node, dict):
-            stack += node.values()
+            trees += node.values()
         elif isinstance(node, list):
-            stack += node
-        elif isinstance(node, str):
-            yield PROMPT, node
+            trees += node
 
 
 def _spoken(_: str, source: str) -> Texts:
@@ -145,20 +150,15 @@ def _spoken(_: str, source: str) -> Texts:
 
 def _records(_: str, source: str) -> Texts:
     """Yield what a user says in one JSON value, or in one a line."""
-    stack = []
+    trees = []
     for part in (source,) if source.count("\n") < 2 or source[:2] in ("{\n", "[\n") else source.splitlines():
         try:
-            stack.append(json.loads(part))
+            trees.append(json.loads(part))
         except ValueError:
             continue
-    while stack:
-        node = stack.pop()
-        if isinstance(node, dict):
-            if node.get("role") == "user" and isinstance(node.get("content"), str):
-                yield SAID, node["content"]
-            stack += node.values()
-        elif isinstance(node, list):
-            stack += node
+    for node in _nodes(trees):
+        if isinstance(node, dict) and node.get("role") == "user" and isinstance(node.get("content"), str):
+            yield SAID, node["content"]
 
 
 def _python(name: str, source: str) -> Texts:

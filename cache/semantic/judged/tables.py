@@ -179,7 +179,7 @@ ORDINARY = listed(
     while because since although though unless until during about above across against along among around behind below
     beneath beside between beyond by despite inside into near off onto out outside over past per through toward under
     upon via whether every each some any all both either neither another other such many much more most several few
-    here there i'd i'm i've i'll we're we've we'd we'll you're you've they're
+    here there we're we've we'd we'll you're you've they're
     they've isn't aren't wasn't weren't don't doesn't didn't can't won't wouldn't couldn't shouldn't haven't hasn't
     hadn't ok okay is are was were am be been being having doing going getting making using taking trying looking
     wanting maybe perhaps sometimes usually often always never again also too only just still yet already currently
