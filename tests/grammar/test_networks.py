@@ -13,7 +13,7 @@ from sluicegate.grammar.parsing.rewriting.ambiguity import untangled, without_ne
 from sluicegate.grammar.parsing.rewriting.automaton import NetworkPool
 from sluicegate.grammar.parsing.rewriting.groups import components_of
 from sluicegate.grammar.parsing.rewriting.networks import as_networks, flat_rules
-from sluicegate.grammar.parsing.rewriting.sketches import LOOP
+from sluicegate.grammar.parsing.rewriting.sketching import LOOP
 from sluicegate.grammar.parsing.rules import Production, Symbol, SymbolCodes, Ways, nullable, ways_of
 
 LEVELS = 12

@@ -14,11 +14,11 @@ from sluicegate.grammar.parsing.rewriting.sketches import (
     N_CALLED,
     N_PENDING,
     N_STATE,
-    NONE,
     STEPS,
     call_networks,
     make_networks,
 )
+from sluicegate.grammar.parsing.rewriting.sketching import NONE
 from sluicegate.grammar.parsing.rewriting.subsets import NO_ROOM
 from sluicegate.grammar.token_ids import I32
 from sluicegate.plugins.compiled.kernels import Kernel

@@ -90,6 +90,7 @@ def determinised(sources, symbols, targets, size, start, final, most_states, mos
 
     A set of states leaves out those that nothing is read from, `final` apart.
     """
+    # One loop on purpose: as functions, which are handed a dozen arrays for each set, it took a seventh longer.
     begins, order = by_source(sources, symbols, size, False)
     skip_begins, skip_order = by_source(sources, symbols, size, True)
     none = np.empty(0, np.int32)
