@@ -165,7 +165,8 @@ class EngineSettings:
     """Of every model: as the checkpoint has them, or rounded at load to 8 or 4 bits; fp8 on CUDA devices alone."""
     gguf: GgufKind = "blocks"
     """Of GGUF files on CPUs in float32, with `weights` = "full": `blocks` keeps matrices in Q8_0, Q4_0, Q4_K and Q6_K
-    as the file has them and rounds activations to 8 bits, `full` widens all of them to float32."""
+    as the file has them, those in Q5_0, IQ4_NL and Q3_K as Q8_0 and Q6_K, and rounds activations to 8 bits; `full`
+    widens all of them to float32."""
     kv: KVKind = "full"
     """What the KV cache keeps: the model's own numbers, or int8 or fp8 (e4m3) with a scale for each head of each
     position."""

@@ -47,7 +47,7 @@ def what_is_in_blocks(module: Any) -> tuple[str, ...]:
     counts = " and ".join(f"{count} in {names[form]}" for form, count in sorted(forms.items()))
     whole = sum(whole_weights(module).values()) / max(1, weight_count(module))
     rest = f"; {100 * whole:.0f} % of the weights are in full precision" if whole > 0.01 else ""
-    return (f"matrices are kept as its GGUF file has them: {counts}{rest}",)
+    return (f"matrices keep the numbers of its GGUF file: {counts}{rest}",)
 
 
 def what_is_kept(states: tuple[StateShape, ...], name: str) -> tuple[str, ...]:

@@ -28,8 +28,8 @@ from sluicegate.engine.checkpoints.gguf.files import (
     scale_positions,
     size_experts,
 )
-from sluicegate.engine.checkpoints.gguf.header import refuse_malformed_header
 from sluicegate.engine.checkpoints.gguf.metadata import heed_fields, refuse_misplaced, refuse_strange_ids
+from sluicegate.engine.checkpoints.gguf.outline import config_of_file, tokenizer_of_file
 from sluicegate.engine.checkpoints.gguf.tensors import gguf_tensors
 from sluicegate.engine.checkpoints.guard_heads import is_token_guard
 from sluicegate.engine.checkpoints.misfits.strange_fields import field_refusal, refuse_strange_values
@@ -132,7 +132,7 @@ def read_pretrained(
     try:
         source = _checked_source(where, place, more)
         config = _checked_config(source, shard)
-        tokenizer = _tokenizer_of(place, where, **more)
+        tokenizer = _tokenizer_of(source, config)
         refuse_malformed(tokenizer.chat_template, where)
         kind = _dtype(dtype, device)
         wide = as_read and kind == torch.float32 and device.type == "cpu"
@@ -162,7 +162,7 @@ def _checked_source(where: str, place: str, more: dict[str, str]) -> _Source:
 def _checked_config(source: _Source, shard: Shard | None) -> Any:
     """Return the configuration of a checkpoint that can be served. Raises `ModelLoadError`."""
     where, file = source.where, source.file
-    config = config_of(source.place, **source.more)
+    config = config_of(source.place) if file is None else config_of_file(file)
     refuse_config(config, where)
     refuse_positions(config.get_text_config(decoder=True), where)
     if shard is not None:
@@ -264,41 +264,43 @@ def _checked_gguf(where: str) -> GgufFile:
     """Return a GGUF file whose header, places of tensors, fields and special tokens are sound. Raises
     `ModelLoadError`."""
     file = GgufFile(Path(where), where)
-    refuse_malformed_header(file.path, where)
     refuse_misplaced(file)
     refuse_mistyped(file)
     refuse_strange_ids(file)
     return file
 
 
-def _tokenizer_of(place: str, where: str, **more: str) -> Any:
+def _tokenizer_of(source: _Source, config: Any) -> Any:
     """Return the tokenizer of a checkpoint. Raises `ModelLoadError` with what its files say wrongly."""
     from transformers import AutoTokenizer
 
+    where, file = source.where, source.file
     try:
-        made = AutoTokenizer.from_pretrained(place, trust_remote_code=False, **more)
+        if file is None:
+            made = AutoTokenizer.from_pretrained(source.place, trust_remote_code=False)
+        else:
+            made = tokenizer_of_file(file, config)
         if not isinstance(made.model_max_length, int | float):
             raise ValueError(f"model_max_length is {str(made.model_max_length)[:80]!r}; expected a number")
         return made
     except Exception as error:
         if "trust_remote_code" in str(error):
             raise
-        files = "its fields" if more else "tokenizer.json and tokenizer_config.json"
+        files = "its fields" if file is not None else "tokenizer.json and tokenizer_config.json"
         reason = first_line(error) or type(error).__name__
         raise ModelLoadError(
             f"{where!r}: no tokenizer can be made of {files}: {reason}. Correct what this names, or fetch them anew"
         ) from error
 
 
-def config_of(place: str, **more: str) -> Any:
-    """Return the configuration of a checkpoint; `more`: arguments for `from_pretrained`. MiMo is read as the Qwen2 it
-    is apart from its MTP layers."""
+def config_of(place: str) -> Any:
+    """Return the configuration of a checkpoint. MiMo is read as the Qwen2 it is apart from its MTP layers."""
     from transformers import AutoConfig, Qwen2Config
 
-    said = {} if more else config_fields(place)
+    said = config_fields(place)
     if said.get("model_type") == _MIMO:
         return Qwen2Config.from_dict({name: value for name, value in said.items() if name not in _OF_A_KIND})
-    return AutoConfig.from_pretrained(place, trust_remote_code=False, **more)
+    return AutoConfig.from_pretrained(place, trust_remote_code=False)
 
 
 def config_fields(place: str) -> dict[str, Any]:

@@ -12,8 +12,13 @@ from transformers import AutoModelForCausalLM
 
 from tests.engine.tiny_models import EOS, byte_tokenizer
 
-BLOCKS = {"Q8_0": (32, 34), "Q4_0": (32, 18), "Q4_K": (256, 144), "Q6_K": (256, 210)}
+BLOCKS = {
+    **{"Q8_0": (32, 34), "Q4_0": (32, 18), "Q4_K": (256, 144), "Q6_K": (256, 210)},
+    **{"Q5_0": (32, 22), "IQ4_NL": (32, 18), "Q3_K": (256, 110)},
+}
 """Numbers of a block, and its bytes."""
+NONLINEAR = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
+"""What the codes of IQ4_NL stand for, from ggml-common.h."""
 NAMES = {
     "input_layernorm.weight": "attn_norm.weight",
     "self_attn.q_proj": "attn_q",
@@ -164,6 +169,13 @@ def slow_block(kind: str, block: np.ndarray) -> list[float]:
         return [half(0) * (int(b) & 15) - half(0) * 8 for b in block[2:]] + [
             half(0) * (int(b) >> 4) - half(0) * 8 for b in block[2:]
         ]
+    if kind == "Q5_0":
+        fifth = int(block[2:6].view(np.uint32)[0])
+        nibbles = [int(b) & 15 for b in block[6:]] + [int(b) >> 4 for b in block[6:]]
+        return [half(0) * ((code | (fifth >> at & 1) << 4) - 16) for at, code in enumerate(nibbles)]
+    if kind == "IQ4_NL":
+        nibbles = [int(b) & 15 for b in block[2:]] + [int(b) >> 4 for b in block[2:]]
+        return [half(0) * NONLINEAR[code] for code in nibbles]
     if kind == "Q4_K":
         scales, minima = scales_of_six_bits(block[4:16])
         made = []
@@ -173,6 +185,8 @@ def slow_block(kind: str, block: np.ndarray) -> list[float]:
                 scale, least = half(0) * scales[2 * run + part], half(2) * minima[2 * run + part]
                 made += [scale * (int(b) >> 4 * part & 15) - least for b in codes]
         return made
+    if kind == "Q3_K":
+        return _slow_three_bits(block, half(108))
     low, high, scales = block[:128], block[128:192], block[192:208].view(np.int8)  # Q6_K
     made = [0.0] * 256
     for at in range(256):
@@ -181,6 +195,23 @@ def slow_block(kind: str, block: np.ndarray) -> list[float]:
         nibble = int(low[64 * side + 32 * (quarter % 2) + column]) >> 4 * (quarter // 2) & 15
         code = nibble | (int(high[32 * side + column]) >> 2 * quarter & 3) << 4
         made[at] = half(208) * int(scales[at // 16]) * (code - 32)
+    return made
+
+
+def _slow_three_bits(block: np.ndarray, unit: float) -> list[float]:
+    """Follow the loops of ggml's dequantize_row_q3_K: halves of 128, four shifts, two runs of 16."""
+    third, twos, packed = block[:32], block[32:96], [int(b) for b in block[96:108]]
+    scales = []
+    for at in range(16):
+        low = packed[at] & 15 if at < 8 else packed[at - 8] >> 4
+        scales.append((low | (packed[8 + at % 4] >> 2 * (at // 4) & 3) << 4) - 32)
+    made: list[float] = []
+    for run in range(16):
+        side, shift, part = run // 8, run % 8 // 2, run % 2
+        for column in range(16 * part, 16 * part + 16):
+            code = int(twos[32 * side + column]) >> 2 * shift & 3
+            code -= 0 if int(third[column]) >> run // 2 & 1 else 4
+            made.append(unit * scales[run] * code)
     return made
 
 
@@ -196,8 +227,8 @@ def random_blocks(kind: str, rows: int, columns: int, random: np.random.Generato
     """Make rows of blocks that hold random numbers, weights of some .03 to .1."""
     each, size = BLOCKS[kind]
     made = random.integers(0, 256, (rows * columns // each, size), dtype=np.uint8)
-    unit = {"Q8_0": 1e-3, "Q4_0": 2e-2, "Q4_K": 4e-4, "Q6_K": 4e-5}[kind]
-    for at, times in {"Q8_0": {0: 1.0}, "Q4_0": {0: 1.0}, "Q4_K": {0: 1.0, 2: 7.5}, "Q6_K": {208: 1.0}}[kind].items():
+    unit = {"Q8_0": 1e-3, "Q4_0": 2e-2, "Q4_K": 4e-4, "Q6_K": 4e-5, "Q5_0": 1e-2, "IQ4_NL": 1e-3, "Q3_K": 1e-3}[kind]
+    for at, times in {"Q4_K": {0: 1.0, 2: 7.5}, "Q6_K": {208: 1.0}, "Q3_K": {108: 1.0}}.get(kind, {0: 1.0}).items():
         scales = random.uniform(0.5 * unit * times, unit * times, len(made)).astype(np.float16)
         made[:, at : at + 2] = scales[:, None].view(np.uint8)
     return made.reshape(rows, -1)

@@ -12,6 +12,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from sluicegate.engine import EngineSettings, load_model
 from sluicegate.engine.batching.runner import ModelRunner, RunnerOptions
+from sluicegate.engine.checkpoints.gguf.equal_blocks import EQUAL_FORMS, as_equal, equal_form
 from sluicegate.engine.checkpoints.gguf.tensors import GgufExperts, GgufTensor
 from sluicegate.engine.cpu import BLOCK_NAMES, EIGHT, CpuSmallLinear
 from sluicegate.engine.cpu.kernels.block_rows import read_block_row
@@ -233,15 +234,54 @@ def test_matrices_of_other_kinds_stay_whole_beside_blocks(tmp_path: Path) -> Non
     assert compiled.is_compiled
     assert (compiled.score(text, chunk=16) - own.score(text, chunk=16)).abs().mean() < 0.05
     [note] = model.notes
-    assert note.startswith("matrices are kept as its GGUF file has them: 3 in Q4_0 and 2 in Q8_0; ")
+    assert note.startswith("matrices keep the numbers of its GGUF file: 3 in Q4_0 and 2 in Q8_0; ")
     assert "% of the weights are in full precision" in note
+
+
+@pytest.mark.parametrize("kind", EQUAL_FORMS)
+def test_blocks_of_another_form_are_rewritten_with_the_same_numbers(kind: str) -> None:
+    """To the last bit, as the package `gguf` widens them and as ggml's own loops do."""
+    from gguf import GGMLQuantizationType, dequantize
+
+    k = 512 if kind.endswith("K") else 480
+    rows, form = random_blocks(kind, 37, k, np.random.default_rng(1)), equal_form(kind)
+    packed = keep_blocks([(0, as_equal(kind, torch.from_numpy(rows)))], 37, k, BLOCK_NAMES[form])
+    assert np.array_equal(unpack(packed).numpy(), dequantize(rows, GGMLQuantizationType[kind]))
+    assert np.allclose(unpack(packed).numpy(), widened_slowly(kind, rows), rtol=1e-6, atol=1e-9)
+
+
+@needs_gguf
+@pytest.mark.parametrize("kind", EQUAL_FORMS)
+def test_a_file_whose_blocks_have_no_kernels_is_not_widened(kind: str, tmp_path: Path) -> None:
+    """As llama.cpp writes files of 4 bits for matrices whose width is no multiple of 256: nothing is left in full
+    precision, and logits are those of the widened weights within the rounding of activations."""
+    file = a_file(tmp_path, kinds={"ffn": kind, "blk": "Q8_0", "token_embd": "Q8_0", "|output": "Q8_0"})
+    model, text = load_model(file, name="m"), np.array(prompts([40])[0])
+    [note] = model.notes
+    assert "in full precision" not in note
+    runners = [ModelRunner(one, 16, 4, RunnerOptions(forward="transformers")) for one in (model, widened(file))]
+    found, expected = (runner.score(text, chunk=16) for runner in runners)
+    assert (found - expected).abs().mean() < 0.03
+
+
+@needs_gguf
+def test_experts_whose_blocks_have_no_kernels_are_not_widened(tmp_path: Path) -> None:
+    folder = save_tiny(tmp_path / "moe", "qwen3_moe", tie_word_embeddings=False, moe_intermediate_size=256, **WIDE)
+    (tmp_path / "gguf").mkdir()
+    file = write_gguf(folder, tmp_path / "gguf" / "m.gguf", kinds={"exps": "Q5_0", "blk": "Q8_0", "t": "Q8_0"})
+    model, text = load_model(file, name="m"), np.array(prompts([40])[0])
+    experts = [part for part in model.module.modules() if isinstance(part, SmallExperts)]
+    assert len(experts) == 2
+    wide = load_model(file, gguf="full")
+    scores = [ModelRunner(one, 16, 4).score(text, chunk=16) for one in (model, wide)]
+    assert (scores[0] - scores[1]).abs().mean() < 0.05
 
 
 @needs_gguf
 def test_the_setting_and_the_notes_say_how_a_file_is_kept(tmp_path: Path) -> None:
     file = a_file(tmp_path)
     blocks, full = load_model(file), load_model(file, gguf="full")
-    assert blocks.notes == ("matrices are kept as its GGUF file has them: 1 in Q8_0 and 10 in Q4_K and 5 in Q6_K",)
+    assert blocks.notes == ("matrices keep the numbers of its GGUF file: 1 in Q8_0 and 10 in Q4_K and 5 in Q6_K",)
     assert full.notes == ("its GGUF file was widened: all weights are in full precision",)
     assert len({blocks.version, full.version, load_model(file, weights="int8").version}) == 3
     with pytest.raises(ConfigurationError, match=r"gguf must be one of blocks, full, found 'rows'"):

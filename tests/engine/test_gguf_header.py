@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sluicegate.engine import load_model
-from sluicegate.engine.checkpoints.gguf.header import refuse_malformed_header
+from sluicegate.engine.checkpoints.gguf.header import read_header
 from sluicegate.plugins import ModelLoadError
 from tests.engine.gguf_bytes import ALIGNMENT, INT32, LIST, TEXT, UINT32, GgufParts
 from tests.engine.gguf_files import write_gguf
@@ -37,7 +37,7 @@ def parts(file: Path) -> GgufParts:
 
 def refusal(path: Path) -> str:
     with pytest.raises(ModelLoadError) as refused:
-        refuse_malformed_header(path, "m.gguf")
+        read_header(path, "m.gguf")
     return str(refused.value)
 
 
@@ -47,8 +47,8 @@ def written(whole: bytes | bytearray, path: Path) -> Path:
 
 
 def test_a_whole_file_passes_whatever_its_alignment(file: Path, parts: GgufParts, tmp_path: Path) -> None:
-    refuse_malformed_header(file, "m.gguf")
-    refuse_malformed_header(parts.saying("general.alignment", UINT32, 8).write(tmp_path / "m.gguf"), "m.gguf")
+    read_header(file, "m.gguf")
+    read_header(parts.saying("general.alignment", UINT32, 8).write(tmp_path / "m.gguf"), "m.gguf")
 
 
 def test_a_file_that_ends_anywhere_is_refused_with_what_it_ends_in(file: Path, tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_any_bytes_are_read_or_refused_in_little_memory(file: Path, tmp_path: Pa
     end, borders = GgufParts.borders(file)[-1], GgufParts.borders(file)
     odd = [0, 1, 8, 9, 2**31, 2**32 - 1, 2**40, 2**63, 2**64 - 1]
     outcomes = {"read": 0, "refused": 0}
-    refuse_malformed_header(file, "m.gguf")
+    read_header(file, "m.gguf")
     tracemalloc.start()
     for _ in range(1500):
         made, at = bytearray(whole), drawn.choice(borders) + drawn.choice([0, 0, 0, -1, 1, 4])
@@ -202,7 +202,7 @@ def test_any_bytes_are_read_or_refused_in_little_memory(file: Path, tmp_path: Pa
         else:
             made[at:at] = drawn.randbytes(drawn.randrange(1, 40))
         try:
-            refuse_malformed_header(written(made, tmp_path / "m.gguf"), "m.gguf")
+            read_header(written(made, tmp_path / "m.gguf"), "m.gguf")
             outcomes["read"] += 1
         except ModelLoadError:
             outcomes["refused"] += 1

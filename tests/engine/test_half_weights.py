@@ -203,4 +203,4 @@ def test_matrices_of_a_gguf_file_in_halves_stay_so(kind: str, tmp_path: Path) ->
     model, wide = load_model(file), load_model(file, gguf="full")
     assert torch.equal(scores(model), scores(wide))
     assert model.weight_bytes < 0.52 * wide.weight_bytes
-    assert model.notes == (f"matrices are kept as its GGUF file has them: 16 in {kind}",)
+    assert model.notes == (f"matrices keep the numbers of its GGUF file: 16 in {kind}",)

@@ -10,15 +10,20 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import log
+from math import log, prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from sluicegate.engine.checkpoints.gguf.header import GgufHeader, GgufTensorInfo, list_items, read_header
 from sluicegate.plugins import ModelLoadError
 
+_LIST = 9
+"""The type of lists, as the file numbers it."""
 _FREQUENCIES = "rope_freqs.weight"
 _WIDTHS = {
     "expert_feed_forward_length": "moe_intermediate_size",
@@ -30,76 +35,101 @@ _READ_HERE = re.compile(r"rope_(freqs|factors_(short|long))\.weight|.*\.rope_fre
 _UNUSED = ("finetuned", "type", "factor", "original_context_length", "attn_factor")
 
 
+class GgufEntry(NamedTuple):
+    """A tensor of a GGUF file."""
+
+    name: str
+    tensor_type: Any
+    """A member of the enumeration of the package `gguf`."""
+    shape: tuple[int, ...]
+    """The innermost size first."""
+    n_bytes: int
+    data_offset: int
+    """From the beginning of the file."""
+    data: NDArray[np.uint8]
+    """Memory-mapped [..., rows, bytes of a row]."""
+
+
 @dataclass(frozen=True)
 class GgufFile:
-    """Metadata of one file; tensors stay on disk until requested."""
+    """Metadata of one file; tensors stay on disk until requested. What reads it first raises `ModelLoadError` for a
+    header that cannot be read."""
 
     path: Path
     where: str
     """As the operator named it, for messages."""
 
     @cached_property
-    def _reader(self) -> Any:
-        from gguf import GGUFReader
+    def header(self) -> GgufHeader:
+        return read_header(self.path, self.where)
 
-        return GGUFReader(self.path)
-
-    @property
-    def tensors(self) -> Any:
-        """Return all tensors as objects of the package `gguf`, whose data is memory-mapped."""
-        return self._reader.tensors
+    @cached_property
+    def tensors(self) -> tuple[GgufEntry, ...]:
+        """Return all tensors, whose data is memory-mapped."""
+        whole = np.memmap(self.path, np.uint8, "r")
+        return tuple(_stored(whole, name, info) for name, info in self.header.tensors.items())
 
     @cached_property
     def names(self) -> frozenset[str]:
         """Return the names of all tensors."""
-        return frozenset(tensor.name for tensor in self._reader.tensors)
+        return frozenset(self.header.tensors)
 
     def tensor(self, name: str) -> Tensor | None:
         """Return a tensor in float32, or None if the file has none of that name."""
         from gguf import dequantize
 
-        for tensor in self._reader.tensors:
+        for tensor in self.tensors:
             if tensor.name == name:
                 return torch.from_numpy(dequantize(tensor.data, tensor.tensor_type).copy()).float()
         return None
 
     def field(self, name: str) -> Any:
         """Return a metadata field of the file's architecture, such as `rope.scaling.type`, or None."""
-        return self.value(f"{self._architecture}.{name}")
+        return self.value(f"{self.architecture}.{name}")
 
     def value(self, name: str) -> Any:
         """Return a metadata field by its whole name, or None."""
-        found = self._reader.get_field(name)
-        return None if found is None else found.contents()
+        found = self.header.fields.get(name)
+        if found is not None and found.types[0] == _LIST:
+            return list_items(self.path, found)
+        return None if found is None else found.value
 
     def types(self, name: str) -> tuple[int, ...]:
         """Return the type of a metadata field as the file numbers it, and behind that of a list that of its items,
         unless it is empty; () if there is no such field."""
-        found = self._reader.get_field(name)
-        return () if found is None else tuple(int(kind) for kind in found.types)
+        found = self.header.fields.get(name)
+        return () if found is None else found.types
 
     def length(self, name: str) -> int:
         """Return the number of items of a list in the metadata; 0 if there is none."""
-        found = self._reader.get_field(name)
-        return 0 if found is None else len(found.data)
+        found = self.header.fields.get(name)
+        return 0 if found is None else found.length
 
     @property
     def alignment(self) -> int:
-        return int(self._reader.alignment)
+        return self.header.alignment
 
     @property
     def data_offset(self) -> int:
         """Return where the first tensor lies in the file."""
-        return int(self._reader.data_offset)
+        return self.header.data_offset
 
     @cached_property
-    def _architecture(self) -> str:
-        found = self._reader.get_field("general.architecture")
-        return "" if found is None else str(found.contents())
+    def architecture(self) -> str:
+        return str(self.value("general.architecture") or "")
 
     def fields_below(self, prefix: str) -> Iterator[str]:
-        whole = f"{self._architecture}.{prefix}."
-        return (name.removeprefix(whole) for name in self._reader.fields if name.startswith(whole))
+        whole = f"{self.architecture}.{prefix}."
+        return (name.removeprefix(whole) for name in self.header.fields if name.startswith(whole))
+
+
+def _stored(whole: NDArray[np.uint8], name: str, info: GgufTensorInfo) -> GgufEntry:
+    from gguf import GGMLQuantizationType
+
+    outer = tuple(reversed(info.sizes[1:]))
+    a_row = info.size // prod(outer)
+    data = whole[info.offset : info.offset + info.size].reshape(*outer, a_row)
+    return GgufEntry(name, GGMLQuantizationType(info.kind), info.sizes, info.size, info.offset, data)
 
 
 def size_experts(config: Any, file: GgufFile) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sluicegate.engine.checkpoints.gguf.equal_blocks import as_equal, equal_form
 from sluicegate.engine.checkpoints.gguf.files import GgufFile, places_of, processor_of, refuse_skipped
 from sluicegate.engine.checkpoints.plausible import refuse_oversized
 from sluicegate.engine.checkpoints.stored_tensors import CHUNK, LazyTensor
@@ -59,13 +60,13 @@ class GgufTensor(LazyTensor):
 
     def as_kept(self, halves: bool) -> Packed | None:
         kind = self._tensor.tensor_type.name
-        form, half = BLOCK_NAMES.get(kind), _HALVES.get(kind)
+        form, half = BLOCK_NAMES.get(equal_form(kind)), _HALVES.get(kind)
         if not self._is_matrix or (form is None and half is None):
             return None
         rows, width = self.shape
         stored = self._in_order(lambda low, high: _read(self._tensor.data[low:high]))
         if form is not None:
-            return keep_blocks(stored, rows, width, form)
+            return keep_blocks(((at, as_equal(kind, some)) for at, some in stored), rows, width, form)
         if half is None or not halves or not fits_halves(self.shape, half):
             return None
         whole = torch.empty(self.shape, dtype=half)
@@ -104,10 +105,11 @@ class GgufExperts(LazyTensor):
     def part_as_kept(self, index: int, is_transposed: bool, halves: bool) -> Packed | None:
         kinds = {tensor.tensor_type.name for tensor in self._tensors}
         kind = next(iter(kinds))
-        if len(kinds) > 1 or is_transposed or kind not in BLOCK_NAMES:
+        form = BLOCK_NAMES.get(equal_form(kind))
+        if len(kinds) > 1 or is_transposed or form is None:
             return super().part_as_kept(index, is_transposed, halves)
         _, outputs, width = self.shape
-        return keep_blocks([(0, self._bytes_of(index))], outputs, width, BLOCK_NAMES[kind])
+        return keep_blocks([(0, as_equal(kind, self._bytes_of(index)))], outputs, width, form)
 
     def _bytes_of(self, index: int) -> Tensor:
         return torch.cat([_read(tensor.data[index]) for tensor in self._tensors])
