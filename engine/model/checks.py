@@ -8,6 +8,7 @@ attention in too few layers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -49,6 +50,9 @@ _CHOSEN = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", 
 """Names for the number of experts that a token chooses."""
 _EVEN = 1e-6
 """Largest difference of logits, relative to the largest, that is no difference."""
+_LAST_BITS = (2.0**-22, 2.0**-20, 2.0**-18)
+_MOST_NOISE = 0.4
+"""A difference that nothing excuses; other defects than rounding make logits of another model."""
 _SHORT_WINDOW = 64
 """Windows up to this are crossed by the trial; longer ones are believed when the model code passes them on."""
 
@@ -180,7 +184,8 @@ def verify(
     """Switch `module` to the paged attention, and compare logits before and after. Raises `ModelLoadError` if they
     differ or the pass fails.
 
-    `rounded`: weights and activations are rounded, which needs a looser tolerance; `expected`: `own_logits`, if known.
+    `rounded`: weights and activations are rounded, which needs a looser tolerance, and a still looser one where the
+    model itself makes that much of a last bit; `expected`: `own_logits`, if known.
     """
     ids = _trial_ids(config, module.device)
     if expected is None:
@@ -196,8 +201,11 @@ def verify(
             f"{where!r}: {type(module).__name__} does not go on from what is kept of earlier tokens "
             f"({type(error).__name__}: {error}); its layers need something the engine does not provide"
         ) from error
-    worst = float((found - expected).abs().max() / (expected.abs().max() + 1e-6))
-    if not worst < _tolerance(module.dtype, rounded, bool(states)):
+    worst = _difference(found, expected)
+    if not (
+        worst < _tolerance(module.dtype, rounded, bool(states))
+        or (rounded and worst < _noise(module, found, lambda: _in_steps(module, ids, layers, states)))
+    ):
         raise ModelLoadError(
             f"{where!r}: {type(module).__name__} computes other logits through the paged KV cache than with its own "
             f"attention (relative difference {worst:.2g}); its layers need something the engine does not provide"
@@ -304,6 +312,27 @@ def _in_steps(module: Any, ids: Tensor, layers: tuple[LayerShape, ...], states: 
         with advancing(kept, [stretch]):
             parts.append(_forward(module, ids[start:end], start, StepLayout(pool, [stretch], slots.to(ids.device))))
     return torch.cat(parts)
+
+
+def _difference(found: Tensor, expected: Tensor) -> float:
+    """Return the largest difference, relative to the largest logit."""
+    return float((found - expected).abs().max() / (expected.abs().max() + 1e-6))
+
+
+def _noise(module: Any, found: Tensor, run: Callable[[], Tensor]) -> float:
+    """Return how far logits may lie apart that rounding alone moves: several times as far as `run` moves `found` where
+    the embeddings differ in their last bits.
+
+    A trained model that reads random tokens makes much of an activation that is rounded to the next of 255 numbers:
+    Gemma 3 (270 M) moves logits by 0.09 of the largest. Here every layer's attention differs in the last bits."""
+    worst = 0.0
+    for bit in _LAST_BITS:
+        watch = module.get_input_embeddings().register_forward_hook(lambda _, __, out, bit=bit: out * (1 + bit))
+        try:
+            worst = max(worst, _difference(run(), found))
+        finally:
+            watch.remove()
+    return min(4 * worst, _MOST_NOISE)
 
 
 def _forward(module: Any, ids: Tensor, start: int, paged: AttentionStep) -> Tensor:

@@ -287,7 +287,8 @@ class _HeaderReader:
     def _text(self, what: str, most: int = 1 << 62) -> str:
         size = self._number("Q", f"the length of {what}")
         if size > min(most, len(self.whole) - self.at):
-            allowed = f"at most {most} are allowed" if size > most else f"{len(self.whole) - self.at} follow"
+            left = len(self.whole) - self.at
+            allowed = f"at most {most} are allowed" if most < left else f"{left} follow"
             self._fail(f"{what} says that it takes {size} bytes, and {allowed}", self.at - 8)
         self.at += size
         try:
