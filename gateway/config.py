@@ -7,6 +7,7 @@
     [stages.moderate.blocklist]
     phrases = ["project nightingale"]
 
+    SLUICEGATE_POLICY_FILE=policies.toml                     a name at the top stands alone
     SLUICEGATE_ACCOUNTS__URL__FILE=/run/secrets/redis-url    the value is the content of a file
     SLUICEGATE_API_KEY_FILE=/run/secrets/api-key
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from sluicegate.plugins import ConfigurationError, read_settings
 PREFIX = "SLUICEGATE_"
 API_KEY, API_KEY_FILE = "SLUICEGATE_API_KEY", "SLUICEGATE_API_KEY_FILE"
 FROM_FILE = "__FILE"
+_TABLES = frozenset(field.name for field in fields(Settings))
 
 
 def load(
@@ -65,20 +68,44 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     tree: dict[str, Any] = {}
-    for name, text in environ.items():
-        if not name.startswith(PREFIX) or "__" not in name:
-            continue
-        path = name[len(PREFIX) :].removesuffix(FROM_FILE)
-        *parents, leaf = (_dashed(part) for part in path.lower().split("__"))
+    for name in sorted(filter(_names_setting, environ), key=lambda one: one.count("__")):  # tables, then what is inside
+        *parents, leaf = _path_of(name)
         node = tree
-        for part in parents:
+        for depth, part in enumerate(parents, 1):
             node = node.setdefault(part, {})
-        node[leaf if parents[:1] == ["stages"] and len(parents) == 2 else leaf.replace("-", "_")] = (
-            _secret(name, text) if name.endswith(FROM_FILE) else _value(text)
-        )
+            if not isinstance(node, dict):
+                outer = PREFIX + "__".join(parents[:depth]).replace("-", "_").upper()
+                raise ConfigurationError(f"{outer} is a value, and {name} a setting inside it; set one of the two")
+        node[leaf] = _secret(name, environ[name]) if name.endswith(FROM_FILE) else _value(name, environ[name])
     if key := environ.get(API_KEY) or (environ.get(API_KEY_FILE) and _secret(API_KEY_FILE, environ[API_KEY_FILE])):
         tree["keys"] = [{"id": "environment", "key": key}]
     return tree
+
+
+def _names_setting(name: str) -> bool:
+    """Return whether a variable is read: it has two underscores between parts of a path, or names a whole table.
+    Others that begin alike are no settings; Kubernetes makes some for a service of our name."""
+    return name.startswith(PREFIX) and ("__" in name or name[len(PREFIX) :].lower() in _TABLES)
+
+
+def _path_of(name: str) -> list[str]:
+    """Return the tables and the setting that a variable names."""
+    path = name[len(PREFIX) :].removesuffix(FROM_FILE).lower()
+    if path in _TABLES:
+        return [path]
+    *parents, leaf = (_dashed(part) for part in path.split("__"))
+    return [*parents, leaf if parents[:1] == ["stages"] and len(parents) == 2 else leaf.replace("-", "_")]
+
+
+def misspelt_variables(environ: Mapping[str, str]) -> list[str]:
+    """Return a warning for each variable that is not read and would be with two underscores behind its first part."""
+    found = []
+    for name in environ:
+        table = next((one for one in _TABLES if name.startswith(f"{PREFIX}{one.upper()}_")), None)
+        if table and not _names_setting(name) and name not in (API_KEY, API_KEY_FILE):
+            meant = name.replace(f"{table.upper()}_", f"{table.upper()}__", 1)
+            found.append(f"the variable {name} is not read; parts of a path have two underscores between them: {meant}")
+    return found
 
 
 def secret_files(environ: Mapping[str, str]) -> list[Path]:
@@ -105,11 +132,18 @@ def _dashed(part: str) -> str:
     return part.replace("_", "-")
 
 
-def _value(text: str) -> Any:
+def _value(name: str, text: str) -> Any:
+    """Read a variable as TOML, or as plain text where it is none. Raises `ConfigurationError` for TOML that no setting
+    can be."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        found = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError:
         return text
+    except ValueError as error:  # a number of more digits than Python reads
+        raise ConfigurationError(f"{name} is a number of {len(text)} digits, more than any setting takes") from error
+    except RecursionError as error:
+        raise ConfigurationError(f"{name} has lists or tables within each other too deeply") from error
+    return found["value"] if len(found) == 1 else text
 
 
 def _merge(tree: dict[str, Any], over: Mapping[str, Any]) -> None:

@@ -24,7 +24,7 @@ import uvloop
 from sluicegate.gateway.admin.reload import reload_audited
 from sluicegate.gateway.app import create_app
 from sluicegate.gateway.compose import compose
-from sluicegate.gateway.config import secret_files
+from sluicegate.gateway.config import misspelt_variables, secret_files
 from sluicegate.gateway.http.connection.protocol import guarded_protocol
 from sluicegate.gateway.http.connection.web_sockets import guarded_socket
 from sluicegate.gateway.http.listener import bind, no_listening
@@ -61,7 +61,7 @@ def check_bind(settings: Settings) -> None:
     hosts = [settings.server.host]
     if settings.grpc.enabled and settings.grpc.host:
         hosts.append(settings.grpc.host)
-    open_to_others = [host for host in hosts if not _is_loopback(host)]
+    open_to_others = [host or "every address" for host in hosts if not _is_loopback(host)]
     if not open_to_others:
         return
     if (settings.keys or settings.keeps_keys) and "api-keys" in settings.pipeline.admit:
@@ -95,6 +95,8 @@ def serve(
     check_tls(settings)
     listener = _bind(settings)
     begin_log("debug" if debug else settings.server.log_level, settings.server.log_form)
+    for warning in misspelt_variables(os.environ):
+        log.warning(warning)
     with compiling(settings.server.compile):
         runtime = compose(settings, os.environ)
         runtime.reloader.source = read_again
@@ -203,7 +205,7 @@ def _uvicorn_config(settings: Settings, runtime: Runtime) -> uvicorn.Config:
         app,
         http=guarded_protocol(settings.server, app.state.door.at_head),
         ws=guarded_socket(settings.server),
-        limit_concurrency=settings.server.max_connections or None,
+        limit_concurrency=settings.server.max_connections,
         log_config=None,
         access_log=False,
         server_header=False,

@@ -21,12 +21,11 @@ from __future__ import annotations
 import datetime
 import difflib
 import importlib
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Annotated, Any, Generic, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -60,7 +59,7 @@ class Within:
             and (self.most is None or value <= self.most)
             and (self.above is None or value > self.above)
             and (self.below is None or value < self.below)
-            and not math.isnan(value)
+            and value == value  # not for NaN; `math.isnan` takes no huge int
         )
 
     def __str__(self) -> str:
@@ -70,6 +69,9 @@ class Within:
 
 NOT_NEGATIVE = Within(least=0)
 """Applies to numbers whose annotation has no `Within`."""
+MOST_NUMBER = 10**15
+"""The largest number that a setting without an upper bound takes: clocks, stores and the machine's whole numbers hold
+no number without end."""
 Positive = Annotated[float, Within(above=0)]
 Share = Annotated[float, Within(above=0, most=1)]
 Count = Annotated[int, Within(least=1)]
@@ -287,11 +289,13 @@ def _scalar(hint: Any, value: object, place: _Place, bounds: Within) -> object:
     date or a time without quotes."""
     number = hint in (int, float) and isinstance(value, int | float) and not isinstance(value, bool)
     if number:
+        if bounds.most is None and bounds.below is None and not -MOST_NUMBER <= cast(float, value) <= MOST_NUMBER:
+            bounds = replace(bounds, most=MOST_NUMBER)
         try:
             made = hint(value)
         except (OverflowError, ValueError):  # infinity or NaN as int, a huge int as float
             raise place.wrong(_expected(hint, bounds), value) from None
-        if (hint is int and made != value) or math.isinf(made) or not bounds.holds(made):
+        if (hint is int and made != value) or not bounds.holds(made):
             raise place.wrong(_expected(hint, bounds), value)
         return made
     if hint is str and isinstance(value, datetime.date | datetime.time):

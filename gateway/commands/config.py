@@ -17,7 +17,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from sluicegate.gateway.config import read_tree
+from sluicegate.gateway.config import misspelt_variables, read_tree
 from sluicegate.gateway.settings import Settings
 from sluicegate.plugins import Registry, SlotName
 from sluicegate.plugins.errors import SluicegateError
@@ -45,6 +45,7 @@ def _check(parsed: argparse.Namespace) -> int:
         refused, idle = mistakes(tree)
     finally:
         logging.disable(logging.NOTSET)
+    idle += misspelt_variables(os.environ)
     if parsed.json:
         print(json.dumps({"file": str(parsed.file), "mistakes": refused, "idle": idle}))
     else:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from sluicegate.plugins import Within
 from sluicegate.plugins.compiled.compile_mode import CompileKind
+from sluicegate.plugins.settings import Count, Positive
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,23 +21,23 @@ class ServerSettings:
     worker_port: Annotated[int, Within(0, 65_535)] = 0
     """With several workers, the first is also reachable alone on this port, the second on the next one, and so on: for
     scrapers and probes; 0 = not."""
-    max_body_bytes: int = 8 * 1024 * 1024
+    max_body_bytes: Count = 8 * 1024 * 1024
     """Most bytes of one request's body."""
     tenant_bodies_bytes: int = 128 * 1024 * 1024
     """Most bytes of all bodies of one tenant (without keys: of one address) that are being read or answered."""
     all_bodies_bytes: int = 512 * 1024 * 1024
     """The same for all tenants together."""
-    max_values: int = 100_000
+    max_values: Count = 100_000
     """Most JSON values in one body: numbers, strings, arrays and objects at any depth."""
-    max_messages: int = 4096
+    max_messages: Count = 4096
     """Most messages of one request; also items of `input` and prompts."""
-    max_parts: int = 8192
+    max_parts: Count = 8192
     """Most content parts in all messages of a request."""
     max_tools: int = 1024
     """Most tools of one request."""
-    max_moderated_chars: int = 1_000_000
+    max_moderated_chars: Count = 1_000_000
     """Most characters of all texts of one request to `/v1/moderations`."""
-    heartbeat_s: float = 15.0
+    heartbeat_s: Positive = 15.0
     """A comment line is sent on a stream after this long without data, so that proxies keep it open."""
     lame_duck_s: Annotated[float, Within(0, 3600)] = 5.0
     """How long after SIGTERM everything is still served while `/readyz` answers 503, so that load balancers stop
@@ -62,17 +63,17 @@ class ServerSettings:
     """PEM file: only clients with a certificate of this authority may connect."""
     renew_s: Annotated[float, Within(0, 86_400)] = 10.0
     """How often certificate and secret files are checked, and read again if they changed; 0 = never."""
-    max_connections: int = 20_000
+    max_connections: Count = 20_000
     """Most connections; further ones get a 503."""
-    max_head_bytes: int = 65_536
+    max_head_bytes: Annotated[int, Within(least=1024)] = 65_536
     """Most bytes of a request's head: its line and all headers."""
-    max_headers: int = 128
+    max_headers: Count = 128
     """Most headers of one request."""
-    head_s: float = 15.0
+    head_s: Positive = 15.0
     """How long the head of a request may take."""
-    body_s: float = 120.0
+    body_s: Positive = 120.0
     """How long its body may take."""
-    stall_s: float = 60.0
+    stall_s: Positive = 60.0
     """How long a client may read nothing of what was sent before its connection is closed."""
     allowed_hosts: tuple[str, ...] = ()
     """Host names, with or without a port, that a gateway without keys accepts besides the loopback names."""

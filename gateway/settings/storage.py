@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from sluicegate.gateway.settings.numbers import Part
 from sluicegate.plugins import Within
 from sluicegate.plugins.addresses import POSTGRES, check_address
+from sluicegate.plugins.settings import Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +84,9 @@ class BatchSettings:
 
     path: str = ""
     """Folder for uploads and results; empty = both are refused."""
-    concurrency: int = 8
+    concurrency: Count = 8
     """Most requests of all batches that run at the same time."""
-    keep_days: int = 30
+    keep_days: Annotated[int, Within(0, 36_500)] = 30
     """Files and ended batches older than this are removed, unless an open batch still reads them."""
     max_files: int = 1000
     """Most files of a tenant, uploads and results together; 0 = any number."""

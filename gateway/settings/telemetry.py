@@ -16,7 +16,7 @@ class TelemetrySettings:
     """Serve the page `/console`."""
     content: bool = False
     """Include prompts and answers, after the rails, in traces and the console."""
-    recent: int = 500
+    recent: Annotated[int, Within(0, 1_000_000)] = 500
     """Finished requests kept in memory that the console can show in full."""
     history: str = ""
     """Folder for the console's history, which then survives restarts; empty = it is lost when the process ends."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate.gateway.config import load
+from sluicegate.gateway.config import load, misspelt_variables
 from sluicegate.gateway.server import check_bind
 from sluicegate.plugins import ConfigurationError
 
@@ -52,6 +52,75 @@ def test_a_mistake_is_named_with_the_valid_names(tmp_path: Path, text: str, expe
     with pytest.raises(ConfigurationError) as caught:
         load(write(tmp_path, text))
     assert expected in caught.value.message
+
+
+def test_a_variable_of_one_part_names_a_whole_table_or_a_name_at_the_top() -> None:
+    """The path of these has one part, and so their variables no two underscores."""
+    settings = load(environ={"SLUICEGATE_POLICY_FILE": "strict.toml", "SLUICEGATE_SERVER": "{ port = 1234 }"})
+    assert (settings.policy_file, settings.server.port) == ("strict.toml", 1234)
+
+
+@pytest.mark.parametrize("names", [("SERVER", "SERVER__PORT"), ("SERVER__PORT", "SERVER")])
+def test_a_variable_of_a_setting_wins_over_that_of_its_table_in_any_order(names: tuple[str, str]) -> None:
+    texts = {"SERVER": "{ port = 1, workers = 2 }", "SERVER__PORT": "3"}
+    server = load(environ={f"SLUICEGATE_{name}": texts[name] for name in names}).server
+    assert (server.port, server.workers) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        (
+            {"SLUICEGATE_SERVER__PORT__X": "2", "SLUICEGATE_SERVER__PORT": "1"},
+            "SERVER__PORT is a value, and",
+        ),
+        ({"SLUICEGATE_STAGES__MODERATE__MY_RAIL": "1", "SLUICEGATE_STAGES__MODERATE__MY_RAIL__X": "2"}, "MY_RAIL is a"),
+        ({"SLUICEGATE_SERVER__PORT": "9" * 5000}, "SLUICEGATE_SERVER__PORT is a number of 5000 digits"),
+        ({"SLUICEGATE_SERVER__PORT": "[" * 5000}, "SLUICEGATE_SERVER__PORT has lists or tables within each other too"),
+        ({"SLUICEGATE_SERVER__PORT": "80\nx = 1"}, "[server] port must be a whole number"),
+        ({"SLUICEGATE_SERVER": "5"}, "[server] must be a table, found 5"),
+    ],
+)
+def test_a_variable_that_no_setting_can_be_is_named(environ: dict[str, str], expected: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load(environ=environ)
+    assert expected in caught.value.message
+
+
+def test_a_variable_with_one_underscore_is_warned_of_and_those_of_others_are_not() -> None:
+    """Kubernetes makes `SLUICEGATE_PORT` and the like for a service of our name."""
+    environ = dict.fromkeys(
+        ("SLUICEGATE_SERVER_PORT", "SLUICEGATE_PORT", "SLUICEGATE_SERVICE_HOST", "SLUICEGATE_API_KEY_FILE"), "1"
+    )
+    [warning] = misspelt_variables(environ)
+    assert warning.startswith("the variable SLUICEGATE_SERVER_PORT is not read")
+    assert warning.endswith(": SLUICEGATE_SERVER__PORT")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[server]\nmax_body_bytes = 0",
+        "[server]\nmax_values = 0",
+        "[server]\nmax_messages = 0",
+        "[server]\nmax_connections = 0",
+        "[server]\nmax_head_bytes = 0",
+        "[server]\nmax_headers = 0",
+        "[server]\nbody_s = 0",
+        "[server]\nstall_s = 0",
+        "[batches]\nconcurrency = 0",
+        f"[batches]\nkeep_days = {2**63}",
+        f"[telemetry]\nrecent = {2**63}",
+        f"[server]\nport = {10**400}",
+        f"[server]\nmax_tools = {10**400}",
+        "[review]\nttl_s = 1e300",
+    ],
+)
+def test_a_number_that_serves_nobody_or_no_machine_holds_is_a_mistake(tmp_path: Path, text: str) -> None:
+    table, name = text.split("\n")
+    with pytest.raises(ConfigurationError) as caught:
+        load(write(tmp_path, text))
+    assert caught.value.message.startswith(f"{table} {name.split()[0]} must be a ")
 
 
 def test_a_mark_that_editors_begin_a_file_with_is_no_mistake(tmp_path: Path) -> None:
