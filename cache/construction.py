@@ -21,7 +21,7 @@ from sluicegate.cache.stores.redis_store import RedisStore
 from sluicegate.cache.stores.sealing import TenantSealer
 from sluicegate.cache.stores.sqlite_store import SqliteStore
 from sluicegate.cache.tiers import TieredCache
-from sluicegate.plugins.addresses import WEB, check_address
+from sluicegate.plugins.addresses import WEB, check_address, key_in
 from sluicegate.plugins.errors import ConfigurationError
 from sluicegate.plugins.settings import wrong_value
 
@@ -53,7 +53,7 @@ def redis(own: RedisSettings) -> TieredCache:
 def _semantic(where: str, own: SemanticSettings | None) -> SemanticTier | None:
     if own is None:
         return None
-    named, key = own.embedder, os.environ.get(own.embedder_key_env)
+    named, key = own.embedder, key_in(own.embedder_key_env, f"{where}.semantic", "embedder_key_env")
     return SemanticTier(
         HashedSenses() if own.judge and not named else make_embedder(f"{where}.semantic", named, key),
         threshold=own.threshold or None,
@@ -77,7 +77,7 @@ def _sameness(where: str, own: SemanticSettings) -> Sameness | None:
     if kind not in WEB or not model:
         raise wrong_value(where, "judge", "served, served:MODEL or URL#MODEL", own.judge)
     _check_address(where, "judge", own.judge)
-    key = os.environ.get(own.judge_key_env)
+    key = key_in(own.judge_key_env, where, "judge_key_env")
     return Sameness(UpstreamSameness(url, model, api_key=key, limit_s=limit_s), budget_s=limit_s)
 
 
@@ -120,7 +120,13 @@ def _sealer(secret_env: str) -> EntrySealer | None:
     settings file holds it. Raises `ConfigurationError`."""
     if not secret_env:
         return None
+    found = os.environ.get(secret_env, "").strip()
+    if not found:
+        raise ConfigurationError(
+            f"secret_env names the environment variable {secret_env}, which is not set; make a secret with "
+            "`openssl rand -hex 32`, or leave secret_env out"
+        )
     try:
-        return TenantSealer(bytes.fromhex(os.environ.get(secret_env, "")))
+        return TenantSealer(bytes.fromhex(found))
     except ValueError as error:
         raise ConfigurationError(f"the cache's secret in ${secret_env} is not in hexadecimal digits") from error

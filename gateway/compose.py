@@ -51,6 +51,7 @@ from sluicegate.gateway.telemetry.metrics import Objectives
 from sluicegate.gateway.telemetry.push import pusher_of
 from sluicegate.gateway.workers import Workers
 from sluicegate.plugins import CapacityReporter, ModelHost, RequestError, Trouble, TroubleReporter, offers
+from sluicegate.plugins.addresses import key_in
 from sluicegate.plugins.compiled.compile_mode import COMPILE_MODE
 
 
@@ -158,7 +159,9 @@ def _stages(
         instead=routing.instead,
         drawn=routing.drawn,
         retrieval=retrieval,
-        reranker=make_reranker(retrieval.rerank, environ.get(retrieval.rerank_key_env)),
+        reranker=make_reranker(
+            retrieval.rerank, key_in(retrieval.rerank_key_env, "retrieval", "rerank_key_env", environ)
+        ),
         deadline_s=settings.server.deadline_s or None,
     )
 

@@ -1,9 +1,13 @@
-"""Check addresses in settings when they are read, so that a wrong one is named at once and not at the first request."""
+"""Check addresses of other services, and their keys, when settings are read: what is wrong is named at once, and not at
+the first request."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+
+from sluicegate.plugins.errors import ConfigurationError
 
 WEB = ("http", "https")
 REDIS = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
@@ -61,3 +65,20 @@ def _parts(place: str) -> tuple[str, str | None]:
 def _either(schemes: tuple[str, ...]) -> str:
     *first, last = [f"{scheme}://" for scheme in schemes]
     return f"{', '.join(first)} or {last}" if first else last
+
+
+def key_in(variable: str, where: str, name: str, environ: Mapping[str, str] | None = None) -> str | None:
+    """Return the key in an environment variable; None where `variable` is empty. `where` and `name` are the table and
+    the setting that name the variable. Raises `ConfigurationError` where it is not set, and for what no header carries:
+    a service would be asked without a key, or fail at every question."""
+    if not variable:
+        return None
+    found = (os.environ if environ is None else environ).get(variable, "")
+    named = f"[{where}] {name} names the environment variable {variable}"
+    if not found.strip():
+        raise ConfigurationError(f"{named}, which is not set; set it, or leave {name} out")
+    if not (found.isascii() and found.isprintable()) or found != found.strip():
+        raise ConfigurationError(
+            f"{named}, whose value cannot be sent as a key: only printable ASCII without space around it can"
+        )
+    return found

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
 from sluicegate.gateway.retrieval.address import Address
 from sluicegate.gateway.retrieval.settings import HttpRetrieverSettings
 from sluicegate.plugins import Caller, Document, Request, question_of
+from sluicegate.plugins.addresses import key_in
+
+WHERE = "stages.retrieve.http"
 
 
 class HttpRetriever:
@@ -17,7 +19,7 @@ class HttpRetriever:
 
     def __init__(self, settings: HttpRetrieverSettings) -> None:
         self._settings = settings
-        key = os.environ.get(settings.key_env) if settings.key_env else None
+        key = key_in(settings.key_env, WHERE, "key_env")
         self._address = Address(settings.url, api_key=key, max_bytes=settings.max_bytes)
 
     async def start(self) -> None:

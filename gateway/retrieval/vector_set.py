@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -22,8 +21,9 @@ from sluicegate.cache.semantic.embedder import Embedder
 from sluicegate.cache.stores.redis_client import Tls, connect
 from sluicegate.gateway.retrieval.settings import VectorSetSettings
 from sluicegate.plugins import Caller, Document, Lifecycle, Request, question_of
+from sluicegate.plugins.addresses import key_in
 
-WHERE = "retrieve.vector-set"
+WHERE = "stages.retrieve.vector-set"
 
 
 class VectorSetRetriever:
@@ -32,7 +32,7 @@ class VectorSetRetriever:
     def __init__(self, settings: VectorSetSettings) -> None:
         """Prepare the embedder and the client. Nothing is connected yet. Raises `ConfigurationError`."""
         self._settings = settings
-        key = os.environ.get(settings.embedder_key_env) if settings.embedder_key_env else None
+        key = key_in(settings.embedder_key_env, WHERE, "embedder_key_env")
         self.embedder: Embedder = make_embedder(WHERE, settings.embedder, key)
         self._client = connect(settings.url, Tls(ca_file=settings.tls_ca_file))
 

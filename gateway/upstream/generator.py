@@ -25,10 +25,13 @@ class Upstream:
     """A `Generator`, and a `ModelHost`: servers can be added and removed while requests run."""
 
     def __init__(self, settings: UpstreamSettings, *, shows_messages: bool = False) -> None:
-        """Make the models and their clients. `shows_messages`: log what servers say when they refuse."""
+        """Make the models and their clients. `shows_messages`: log what servers say when they refuse. Raises
+        `ConfigurationError` where the key of one is not where its settings say."""
         self._shows_messages = shows_messages
         self._validator = Validator()
         self._settings = dict(settings.models)
+        for model in settings.models.values():
+            model.api_key()
         self._models: dict[str, ServedModel] = {name: upstream_model(name, s) for name, s in self._settings.items()}
         self._clients = {name: self._client(name, s) for name, s in self._settings.items()}
         self._renewal = FileWatcher(KEYS_EVERY_S)

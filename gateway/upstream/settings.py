@@ -12,7 +12,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from sluicegate.gateway.upstream.dialects import Dialect
 from sluicegate.plugins import ConfigurationError
-from sluicegate.plugins.addresses import without_login
+from sluicegate.plugins.addresses import key_in, without_login
 from sluicegate.plugins.settings import Count, Positive, Share
 
 TAIL = "/chat/completions"
@@ -92,12 +92,7 @@ class UpstreamModelSettings:
         """Return the API key. Raises `ConfigurationError` where the variable is named and not set."""
         if self.api_key_file:
             return read_key(Path(self.api_key_file))
-        if not self.api_key_env:
-            return None
-        found = environ.get(self.api_key_env)
-        if not found:
-            raise ConfigurationError(f"the environment variable {self.api_key_env} is named as an API key and not set")
-        return found
+        return key_in(self.api_key_env, "stages.generate.upstream.models", "api_key_env", environ)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
+from sluicegate.plugins.addresses import key_in
 from sluicegate.plugins.errors import ConfigurationError
 from sluicegate.safety.detection.construction import detector
 from sluicegate.safety.detection.guards import guard_format
@@ -72,9 +72,7 @@ def _guard(own: AnswerGuardSettings) -> AnswerJudge:
 
 
 def _service(own: GuardServiceSettings) -> AnswerJudge:
-    key = os.environ.get(own.key_variable, "") if own.key_variable else ""
-    if own.key_variable and not key:
-        raise ConfigurationError(f"[stages.moderate.guard-service] the environment has no {own.key_variable!r}")
+    key = key_in(own.key_variable, "stages.moderate.guard-service", "key_variable") or ""
     service = GuardService(own.url.rstrip("/"), key, own.model, own.max_connections)
     if own.form == "moderations":
         return ModerationsJudge(service, own.window_chars)

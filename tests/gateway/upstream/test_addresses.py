@@ -76,6 +76,6 @@ async def test_a_key_that_is_no_header_is_refused_at_the_start(monkeypatch: pyte
 
     monkeypatch.setenv("FAR_KEY", "secret\r\nx-injected: 1")
     client = Client("far", UpstreamModelSettings("http://far.example/v1", api_key_env="FAR_KEY"))
-    with pytest.raises(ConfigurationError, match="authorization") as refused:
+    with pytest.raises(ConfigurationError, match="cannot be sent as a key") as refused:
         await client.start()
     assert "secret" not in str(refused.value)
