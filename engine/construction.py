@@ -30,6 +30,7 @@ from sluicegate.engine.model.loading import checkpoint_folder, load_lora, load_m
 from sluicegate.engine.model.lora_batch import Adapter
 from sluicegate.engine.model.model import LoadedModel, describe
 from sluicegate.engine.model.mtp import MTP, mtp_note, read_mtp
+from sluicegate.engine.model.notes import what_chats_become
 from sluicegate.engine.parallel.group import TensorParallelGroup
 from sluicegate.engine.parallel.messages import LoadShard
 from sluicegate.engine.probes.probe import ProbeSet, read_probe
@@ -74,7 +75,7 @@ def load(
         with typed_loading(wanted.heads):
             _give_heads(model, wanted, wanted.heads)
     model.notes += mtp_note(wanted.path, checkpoint_folder(wanted.path), model.module, used=wanted.heads == MTP)
-    model.notes += latent_note(model.module)
+    model.notes += latent_note(model.module) + what_chats_become(model.tokenizer, model.name)
     if wanted.probes:
         with typed_loading(", ".join(wanted.probes)):
             model.probes = _probes(wanted, model)
@@ -117,6 +118,7 @@ def load_for(settings: EngineSettings, wanted: ModelSettings, on_progress: OnPro
         group.close()
         raise
     model.group = group
+    model.notes += what_chats_become(model.tokenizer, name)
     _LOG.info("loaded %s, shared by %d processes", describe(model), size)
     return model
 

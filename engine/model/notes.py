@@ -60,3 +60,16 @@ def what_is_kept(states: tuple[StateShape, ...], name: str) -> tuple[str, ...]:
     )
     _LOG.info("%s %s", name, note)
     return (note,)
+
+
+def what_chats_become(tokenizer: Any, name: str) -> tuple[str, ...]:
+    """Return a sentence on the form of a conversation for a model without a chat template, and log it as a warning;
+    () for one that brings it."""
+    if tokenizer.chat_template:
+        return ()
+    note = (
+        "brings no chat template, as models that were not trained for conversations: messages become lines of "
+        "`role: text`; serve an instruction-tuned checkpoint for chats, or ask this one by /v1/completions"
+    )
+    _LOG.warning("%s %s", name, note)
+    return (note,)

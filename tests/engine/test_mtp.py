@@ -216,7 +216,7 @@ def test_of_several_the_first_guesses_and_the_note_says_so(tmp_path: Path) -> No
     second = {n.replace("_layers.0.", "_layers.1."): torch.zeros_like(t) for n, t in tensors.items() if "mtp_" in n}
     save_file(tensors | second, folder / "model.safetensors")
     model = loaded(folder)
-    assert model.notes == ("heads = 'mtp' uses the first of 2 MTP layers",)
+    assert "heads = 'mtp' uses the first of 2 MTP layers" in model.notes
     assert model.chain is not None
     runner = ModelRunner(model, 32, 4, watched=model.chain.layers)
     guess_by_turns(ChainDrafter(model, model.chain, runner, 32), runner, plain.guesses)

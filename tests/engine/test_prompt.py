@@ -12,7 +12,10 @@ from jinja2.exceptions import TemplateError
 from pydantic import BaseModel, Field
 from transformers import AutoTokenizer
 
+from sluicegate.engine import ModelSettings
+from sluicegate.engine.construction import load
 from sluicegate.engine.text.prompt import MAX_SKETCH_CHARS, render_chat, schema_sketch
+from tests.engine.tiny_models import save_tiny
 
 BUNDLED = Path(__file__).resolve().parents[2] / "engine" / "bundled"
 
@@ -133,6 +136,15 @@ def test_a_tokenizer_without_a_template_still_gets_a_prompt() -> None:
     prompt = render_chat(FakeTokenizer(None), [{"role": "user", "content": "hi"}], schema={"type": "integer"})
     assert prompt.endswith("user: hi\n\nassistant:")
     assert '{"type":"integer"}' in prompt
+
+
+def test_an_operator_is_told_of_a_model_without_a_template(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = save_tiny(tmp_path, "llama")
+    (note,) = load(ModelSettings(str(folder), name="m")).notes
+    assert "brings no chat template" in note
+    assert f"m {note}" in caplog.text
+    (folder / "chat_template.jinja").write_text("{{ messages[0].content }}")
+    assert load(ModelSettings(str(folder), name="m")).notes == ()
 
 
 def test_a_document_cannot_end_a_turn_by_spelling_a_special_token() -> None:
