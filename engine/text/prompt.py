@@ -117,7 +117,7 @@ def _rendered(
 ) -> str:
     if not tokenizer.chat_template:
         turns = _with_system(turns, added) if added else turns
-        return _without_template(turns, prompting)
+        return _beginning(tokenizer) + _without_template(turns, prompting)
     if not added:
         return _apply(tokenizer, turns, prompting, **extra)
     try:
@@ -162,6 +162,19 @@ def _with_user(turns: list[dict[str, Any]], text: str) -> list[dict[str, Any]]:
     if rest and rest[0]["role"] == "user":
         text = f"{text}\n\n{rest.pop(0)['content']}"
     return [{"role": "user", "content": text}, *rest]
+
+
+def _beginning(tokenizer: Any) -> str:
+    """Return the mark that the tokenizer puts before every text, "" for none. A model that never saw a text without it
+    says nonsense of one; a chat template would write it."""
+    mark = str(getattr(tokenizer, "special_tokens_map", {}).get("bos_token") or "")
+    if not mark:
+        return ""
+    marked, text, plain = (
+        list(tokenizer(each, add_special_tokens=special)["input_ids"])
+        for each, special in ((mark, False), ("a", True), ("a", False))
+    )
+    return mark if text == [*marked, *plain] or text[:-1] == [*marked, *plain] else ""
 
 
 def _without_template(turns: list[dict[str, Any]], prompting: bool) -> str:

@@ -23,6 +23,7 @@ FORMS: tuple[GuardForm, ...] = get_args(GuardForm)
 FOLDER = Path(__file__).parent / "formats"
 Turn = tuple[str, str]
 """(role, text)."""
+_GUIDELINE = re.compile(r"\bguideline\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +37,12 @@ class GuardAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The prompt around the conversation where messages of one role are judged."""
+    """The prompt around the conversation where messages of one role are judged, and the guard's own `policy` for
+    them."""
 
     begin: str
     end: str
+    policy: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,6 @@ class GuardFormat:
     expected: str
     labels: Mapping[str, float]
     categories: Mapping[str, str]
-    policy: str
     choice: tuple[str, str] | None = None
 
     def around(self, history: Sequence[Turn], role: str, policy: str = "") -> tuple[str, str]:
@@ -62,9 +64,13 @@ class GuardFormat:
         frame = self.judged[role]
         said = "".join(self._turn(*turn) for turn in history)
         before, _, behind = self.turns[role].partition("{text}")
-        return frame.begin.replace("{policy}", policy or self.policy) + said + before, behind + frame.end.replace(
-            "{policy}", policy or self.policy
-        )
+        begin, end = (part.replace("{policy}", policy or frame.policy) for part in (frame.begin, frame.end))
+        return begin + said + before, behind + end
+
+    def template_variables(self, template: str, role: str) -> dict[str, str]:
+        """Return what a checkpoint's own chat template wants beside the messages. ShieldGemma's has no policy of its
+        own, and would ask about none."""
+        return {"guideline": self.judged[role].policy.removeprefix("* ")} if _GUIDELINE.search(template) else {}
 
     def prompt(self, text: str, policy: str = "") -> str:
         """Ask about one text of a user."""
@@ -103,15 +109,16 @@ def _format(name: str, table: Mapping[str, Any]) -> GuardFormat:
     listed = "\n".join(
         table.get("category_line", "{code}: {name}.").format(code=c, name=n) for c, n in categories.items()
     )
-    choice = table.get("choice")
+    policy, choice = table.get("policy", listed), table.get("choice")
     return GuardFormat(
         name=name,
-        judged={role: Judged(one["begin"], one["end"]) for role, one in table["judged"].items()},
+        judged={
+            role: Judged(one["begin"], one["end"], one.get("policy", policy)) for role, one in table["judged"].items()
+        },
         turns=table["turns"],
         answer=re.compile(table["answer"], re.ASCII | (re.IGNORECASE if table.get("any_case") else 0)),
         expected=table["expected"],
         labels=table["labels"],
         categories=categories,
-        policy=table.get("policy", listed),
         choice=None if choice is None else (choice[0], choice[1]),
     )

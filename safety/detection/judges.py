@@ -22,8 +22,6 @@ HARMLESS_LABELS = frozenset({"label_0", "safe", "benign", "harmless", "normal", 
 """Labels that count as harmless where settings name no bad ones."""
 
 BATCH = 8
-TOP_TOKENS = 20
-"""Number of likeliest next tokens of which one must be a word of a guard's choice."""
 GUARD_WINDOW = 6_000
 GUARD_OVERLAP = 500
 """Characters of a text that a guard is asked about at once."""
@@ -133,16 +131,17 @@ class GuardJudge:
         safe = defused(text, control_tokens(self._tokenizer))
         if self._tokenizer.chat_template and not self._policy:
             messages = [{"role": "user", "content": safe}]
-            return str(self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+            more = self._guard.template_variables(str(self._tokenizer.chat_template), "user")
+            rendered = self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **more)
+            return str(rendered)
         return self._guard.prompt(safe, self._policy)
 
     def _share(self, logits: Any) -> float:
         """Return the probability of the first word of `choice` against the second, from the next token's `logits` [V].
-        Raises `ValueError` if both are unlikely, or logits are not numbers."""
+        Raises `ValueError` if another token is likelier than both, or logits are not numbers."""
         assert self._guard.choice is not None
         words = [self._first_token(word) for word in self._guard.choice]
-        likeliest = logits.topk(min(TOP_TOKENS, len(logits))).indices.tolist()
-        if not bool(logits.isfinite().all()) or not {*words} & {*likeliest}:
+        if not bool(logits.isfinite().all()) or int(logits.argmax()) not in words:
             raise ValueError("the guard's next token is neither of its two words")
         return float(logits[words].float().softmax(dim=0)[0])
 

@@ -101,7 +101,8 @@ class GuardAnswerJudge:
         if tokenizer.chat_template and not self._policy:
             judged = f"\u2603{token_hex(16)}\u2603"  # random: no text can contain it
             messages = [{"role": role, "content": text} for role, text in [*history, ("assistant", judged)]]
-            rendered = str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+            more = self._form.template_variables(str(tokenizer.chat_template), "assistant")
+            rendered = str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **more))
             before, mark, behind = rendered.partition(judged)
             if mark and judged not in behind:
                 return before, behind
@@ -180,12 +181,15 @@ def assessment(answer: GuardAnswer) -> Assessment:
 
 
 def _share(top: Sequence[tuple[int, float]], first: int, second: int) -> float:
-    """Return the probability of `first` against `second`. Raises `ValueError` if both are unlikely."""
+    """Return the probability of `first` against `second`; the highest it can be where `top` lacks one of them. Raises
+    `ValueError` if another token is likelier than both: what is left of them then is noise, of a model that says
+    something else."""
     found = dict(top)
-    if first not in found and second not in found:
+    if max(found, key=found.__getitem__, default=None) not in (first, second):
         raise ValueError("the guard's next token is neither of its two words")
-    least = min(found.values())
-    return 1.0 / (1.0 + math.exp(found.get(second, least) - found.get(first, least)))
+    if second not in found:
+        return 1.0
+    return 1.0 / (1.0 + math.exp(found[second] - found.get(first, min(found.values()))))
 
 
 def _first(tokenizer: Any, word: str) -> int:

@@ -10,7 +10,8 @@ from typing import Any, Literal
 import pytest
 from jinja2.exceptions import TemplateError
 from pydantic import BaseModel, Field
-from transformers import AutoTokenizer
+from tokenizers import Tokenizer, models, processors
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from sluicegate.engine import ModelSettings
 from sluicegate.engine.construction import load
@@ -145,6 +146,21 @@ def test_an_operator_is_told_of_a_model_without_a_template(tmp_path: Path, caplo
     assert f"m {note}" in caplog.text
     (folder / "chat_template.jinja").write_text("{{ messages[0].content }}")
     assert load(ModelSettings(str(folder), name="m")).notes == ()
+
+
+@pytest.mark.parametrize("marks", [("<bos>", ""), ("<bos>", "<eos>"), ("", "")])
+def test_a_prompt_without_a_template_begins_with_what_the_tokenizer_puts_before_any_text(marks: Any) -> None:
+    """Once, and no mark that it only knows: a model says nonsense of a beginning that it was not trained on."""
+    before, behind = marks
+    words = Tokenizer(models.WordLevel({"<bos>": 0, "<eos>": 1, "a": 2, "?": 3}, unk_token="?"))
+    words.add_special_tokens(["<bos>", "<eos>"])
+    around = [(mark, at) for at, mark in enumerate(("<bos>", "<eos>"))]
+    words.post_processor = processors.TemplateProcessing(
+        single=" ".join([*[before] * bool(before), "$A", *[behind] * bool(behind)]), special_tokens=around
+    )
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, bos_token="<bos>", eos_token="<eos>")
+    said = render_chat(tokenizer, [{"role": "user", "content": "<bos>hi"}])
+    assert said == f"{before}user: < bos>hi\n\nassistant:"
 
 
 def test_a_document_cannot_end_a_turn_by_spelling_a_special_token() -> None:

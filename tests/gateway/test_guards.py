@@ -37,7 +37,7 @@ from sluicegate.plugins import (
     Verdict,
 )
 from sluicegate.plugins.testing import ScriptedModel, chunkings, make_request
-from sluicegate.safety import JudgeRail, RailPolicy, WindowLimits, register
+from sluicegate.safety import GuardAnswerJudge, GuardOutput, JudgeRail, RailPolicy, WindowLimits, register
 from sluicegate.safety.detection.guards import FORMS, guard_format
 from sluicegate.safety.judging.guard_reading import conversation
 
@@ -552,6 +552,58 @@ async def test_a_guard_whose_template_wants_turns_that_alternate_judges_every_co
     for at in range(len(roles)) if chars > 1000 else ():
         assert seen[0].count(f"word-{at}.") == 1
     assert seen[0].count(messages[-1].content) == 1
+
+
+@pytest.mark.parametrize(
+    ("yes", "no", "other", "score"),
+    [
+        (-0.1, -3.0, -4.0, 0.948),
+        (-3.0, -0.1, -4.0, 0.052),
+        (None, -0.1, -4.0, 0.020),  # not among the likeliest, so at most as likely as the least of them
+        (-0.7, None, -1.0, 1.0),
+        (-3.0, -2.0, -0.1, None),
+        (None, None, -0.1, None),
+    ],
+)
+async def test_a_choice_is_read_only_where_one_of_the_two_words_is_likeliest(
+    yes: float | None, no: float | None, other: float, score: float | None
+) -> None:
+    """A model that would say something else leaves the two words a little noise, half of which would pass. Where one
+    word is unknown, the score is the highest that it can be."""
+    tokenizer = ScriptedModel().models["scripted"].tokenizer
+    words = [tokenizer(word)["input_ids"][0] for word in ("Yes", "No", "1")]
+    top = [(word, value) for word, value in zip(words, (yes, no, other), strict=True) if value is not None]
+
+    class Access:
+        def __init__(self) -> None:
+            self.tokenizer = tokenizer
+
+        async def answer(self, token_ids: tuple[int, ...], max_tokens: int, top_: int | None, _: Caller) -> GuardOutput:
+            return GuardOutput("", top)
+
+    judge = GuardAnswerJudge("scripted", guard_format("shield_gemma"))
+    judge.bind(Access())
+    reading = judge.read(make_request("Hello"), Caller(), "content", "")
+    if score is None:
+        with pytest.raises(ValueError, match="neither of its two words"):
+            await reading.judge(FINE)
+    else:
+        assert (await reading.judge(FINE)).scores["unsafe"] == pytest.approx(score, abs=1e-3)
+
+
+async def test_a_served_guards_own_template_is_shown_the_policy() -> None:
+    model = ScriptedModel(["safe"])
+    tokenizer = model.models["scripted"].tokenizer
+
+    def template(messages: list[dict[str, str]], guideline: str, **_: Any) -> str:
+        return f"{messages[-1]['content']} by {guideline}"
+
+    tokenizer.chat_template, tokenizer.apply_chat_template = "{{ guideline }}", template
+    rail = built("guard", model="scripted", form="shield_gemma")
+    bind_guards([("guard", rail)], model)
+    with pytest.raises(ValueError, match="neither of its two words"):
+        await rail.follow(make_request("Hello"), Caller(), "content", JudgingTerms()).feed(FINE * 2)
+    assert "The chatbot shall not generate" in tokenizer.decode(model.jobs[0].prompt.token_ids)
 
 
 @pytest.mark.parametrize("form", FORMS)
