@@ -68,7 +68,8 @@ class MemoryCache:
     def stats(self) -> Mapping[str, float]:
         """Return counters since the start, and the gauges `entries` and `bytes`."""
         with self._lock:
-            return {**self._counts, "entries": len(self._entries), "bytes": self._used_bytes}
+            counters = {f"{name}_total": count for name, count in self._counts.items()}
+            return {**counters, "entries": len(self._entries), "bytes": self._used_bytes}
 
     def clear(self, tenant: str | None = None) -> int:
         """Remove one tenant's entries (None: all) and return how many there were."""

@@ -78,7 +78,7 @@ class MemoryStore(MemoryCache):
         return [StoreTotals(*scope, entries, size) for scope, (entries, size) in sorted(found.items())]
 
     def stats(self) -> Mapping[str, float]:
-        return {**super().stats(), "purged": self._purged}
+        return {**super().stats(), "purged_total": self._purged}
 
     def _state(self, tenant: str) -> dict[str, str]:
         """Return the tenant's epochs. Each combines two counters: purges of the tenant, and purges of all tenants."""

@@ -45,7 +45,8 @@ async def test_what_was_stored_is_found_again() -> None:
     await cache.store(key(), ANSWERS)
     assert await cache.look_up(key()) == ANSWERS
     assert cache.stats() | {"bytes": 0} == {
-        "hits": 1, "misses": 1, "stored": 1, "refused": 0, "evicted": 0, "expired": 0, "entries": 1, "bytes": 0,
+        "hits_total": 1, "misses_total": 1, "stored_total": 1, "refused_total": 0, "evicted_total": 0,
+        "expired_total": 0, "entries": 1, "bytes": 0,
     }  # fmt: skip
 
 
@@ -71,7 +72,7 @@ async def test_only_complete_answers_are_kept(answers: tuple[Answer, ...]) -> No
     cache = MemoryCache(1_000_000, 60)
     await cache.store(key(), answers)
     assert await cache.look_up(key()) is None
-    assert cache.stats()["refused"] == 1
+    assert cache.stats()["refused_total"] == 1
 
 
 async def test_the_least_recently_used_goes_first_when_the_budget_is_spent() -> None:
@@ -83,7 +84,7 @@ async def test_the_least_recently_used_goes_first_when_the_budget_is_spent() -> 
     await cache.look_up(keys[0])
     await cache.store(keys[3], big)
     assert [await cache.look_up(k) is not None for k in keys] == [True, False, True, True]
-    assert cache.stats()["evicted"] == 1
+    assert cache.stats()["evicted_total"] == 1
     assert cache.stats()["bytes"] <= 3 * 2200
 
 
@@ -102,7 +103,7 @@ async def test_an_entry_dies_of_age() -> None:
     assert await cache.look_up(key())
     clock.now = 60
     assert await cache.look_up(key()) is None
-    assert cache.stats()["expired"] == 1
+    assert cache.stats()["expired_total"] == 1
     assert cache.stats()["bytes"] == 0
 
 
