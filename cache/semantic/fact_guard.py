@@ -133,8 +133,8 @@ def _lowered(text: str) -> str:
         name = bare.removesuffix("'s")
         if not starts and name.lower() in known.KEEPS_CASE and name[:1].isupper():
             words.append(word.replace(name, f"{name.lower()}_cap", 1))
-        elif bare == "I" and len(words) > 1 and before[:1].isupper():
-            words.append(word.replace("I", "roman1"))  # "World War I", but not "Can I"
+        elif bare == "I" and len(words) > 1 and before[:1].isupper() and words[-1][-1:] not in ",;:":
+            words.append(word.replace("I", "roman1"))  # "World War I", but not "Can I", nor "in Park Street, I need"
         elif after_number or _is_code(bare) or (about_letters and not starts and bare != "I"):
             words.append(word)
         else:

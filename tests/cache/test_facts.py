@@ -244,3 +244,8 @@ def test_verbs_by_object_compounds_number_and_free_phrases_are_made_one(one: str
 )
 def test_constructions_that_are_made_one_do_not_swallow_what_differs(one: str, other: str) -> None:
     assert signature(one) != signature(other)
+
+
+def test_i_behind_a_comma_is_no_roman_number() -> None:
+    assert "roman1" not in (signature("My flat is in Park Street, I need a locksmith") or ())
+    assert "roman1" in (signature("Tell me of Chapter I") or ())

@@ -4,11 +4,11 @@ direction, opposites, and the person that a question is about.
 A judge of sameness is fast because it is small, and small models take "from Paris to Rome" for "from Rome to Paris". So
 differences that rules can find are decided here, and the judge is asked only about the rest.
 
-Differences of form that rules can explain are no differences: "did not arrive" and "is missing", "how many times a
-year" and "how often", one word replaced by one of a row of `near_words.txt`. Those go to the judge.
+Differences of form that rules can explain are no differences: "did not arrive" and "is missing" (`negation.py`), "8 in
+the evening" and "20:00" (`quantities.py`), "UK" and "Britain" (`names.py`), "how many times a year" and "how often",
+one word replaced by one of a row of `near_words.txt`. Those go to the judge.
 
-Not covered: a name at the beginning of a sentence that is a common word too, and opposites that no table lists. English
-only.
+Not covered: opposites that no table lists. English only.
 """
 
 from __future__ import annotations
@@ -17,50 +17,49 @@ import hashlib
 from functools import cache, cached_property
 from itertools import pairwise
 
-from sluicegate.cache.semantic import english as known
 from sluicegate.cache.semantic.fact_guard import (
     canonical_words,
     is_comparable,
-    names_of,
     quotations_of,
     signature,
 )
-from sluicegate.cache.semantic.judged.near_words import are_near, form, is_listed
+from sluicegate.cache.semantic.judged.name_words import NO_ADVERBS
+from sluicegate.cache.semantic.judged.names import every_name, names, unnamed
+from sluicegate.cache.semantic.judged.near_words import are_near, form
+from sluicegate.cache.semantic.judged.negation import Negation, negated_alike, prefixed
+from sluicegate.cache.semantic.judged.quantities import (
+    AROUND,
+    Quantity,
+    digest_numbers,
+    in_figures,
+    moved,
+    other_quantities,
+    quantities,
+    without_spans,
+)
 from sluicegate.cache.semantic.judged.tables import (
     ALIKE_ADDED,
     ALIKE_REPLACED,
     ASKED_AMOUNTS,
-    COMMON,
     DIRECTION,
     EVERY,
     FIRST,
-    FIRST_WORD,
     GENERIC_YOU,
-    INTERJECTIONS,
-    KEEP_FROM,
-    NAMES_TOO,
-    NEAR_NEGATION,
-    NEGATED,
-    NEGATIONS,
-    NO_ADVERBS,
     NO_LABELS,
+    NO_OPPOSITES,
     NUMBER,
+    OFF,
+    ON,
     OPPOSITES,
-    ORDINARY,
     PERSONS,
-    PREFIXES,
     QUANTITIES,
-    SAME_NAMES,
     SECOND,
-    SHORT_WORDS,
-    SPELLED_OUT,
     SUBTRACTS_NOTHING,
-    UNIT,
+    SWITCHED,
+    TIMES,
     UNIT_ASKED,
-    UNITS,
-    WEEKDAYS,
 )
-from sluicegate.cache.semantic.wording.senses import is_act, place_of, rows
+from sluicegate.cache.semantic.wording.senses import rows
 
 MAX_CHARS = 600
 
@@ -83,38 +82,37 @@ class PreparedText:
 
     @cached_property
     def turnable(self) -> frozenset[str]:
-        """Return the words that may have an opposite: "keep" from doing something is not that of "stop"."""
-        return frozenset(KEEP_FROM.sub("stop", " ".join(self.words)).split())
+        """Return the words that may have an opposite, without what only says the same from the other side."""
+        text = " ".join(self.words)
+        for pattern, becomes in NO_OPPOSITES:
+            text = pattern.sub(becomes, text)
+        return frozenset(text.split())
 
     @cached_property
-    def negations(self) -> int:
-        """Return how many words negate something."""
-        idle = sum(len(NEGATIONS & set(found.split())) for found in INTERJECTIONS.findall(self.plain))
-        return sum(word in NEGATIONS or word.endswith("-free") for word in self.words) - idle
+    def switched(self) -> frozenset[str]:
+        """Return "on" and "off" where something is switched, or is so."""
+        last = len(self.words) - 1
+        return frozenset(
+            word
+            for at, word in enumerate(self.words)
+            if word in ("on", "off") and (at == last or not SWITCHED.isdisjoint(self.forms[max(0, at - 3) : at]))
+        )
 
     @cached_property
-    def counted(self) -> str:
-        """Return the words of which numbers count: not "one" that is no number ("a new one", "can one use")."""
-        counts_nothing = "one" in EVERY.findall(self.text.lower())
-        return " ".join(word for word in self.words if word != "1" or not counts_nothing)
+    def negation(self) -> Negation:
+        return Negation(self.text, self.words, self.forms)
 
     @cached_property
-    def numbers(self) -> list[str]:
-        return NUMBER.findall(self.counted)
-
-    @cached_property
-    def units(self) -> list[tuple[str, str]]:
-        found = UNIT.findall(self.counted)
-        return [(number, known.UNITS.get(unit, unit)) for number, gap, unit in found if not gap or _measures(unit)]
+    def quantities(self) -> list[Quantity]:
+        return quantities(self.text)
 
     @cached_property
     def every(self) -> frozenset[str]:
-        """Return every word as written, in lower case, without a possessive's ending."""
-        return frozenset(_name(word.removesuffix("'s")) for word in EVERY.findall(self.text.lower()))
+        return every_name(self.text)
 
     @cached_property
     def names(self) -> frozenset[str]:
-        return frozenset(_name(word) for word in names_of(self.text) - COMMON - _ordinary_firsts(self.text))
+        return names(self.text)
 
     @cached_property
     def quoted(self) -> list[str]:
@@ -123,7 +121,8 @@ class PreparedText:
     @cached_property
     def labels(self) -> dict[str, str]:
         """Return the word before each number: "port" of "port 8080"."""
-        return {b: a for a, b in pairwise(self.words) if NUMBER.fullmatch(b) and a.isalpha() and a not in NO_LABELS}
+        words = [word for word in self.words if word != "1" or "1" in self.text]
+        return {b: a for a, b in pairwise(words) if NUMBER.fullmatch(b) and a.isalpha() and a not in NO_LABELS}
 
     @cached_property
     def units_asked(self) -> frozenset[str]:
@@ -132,11 +131,11 @@ class PreparedText:
 
     @cached_property
     def amounts(self) -> frozenset[str]:
-        """Return the words without what only asks how long, how often or when."""
-        text = " ".join(self.words)
+        """Return the words without what only asks how long, how often or when, and without spans that are counted."""
+        text = without_spans(in_figures(self.text))
         for pattern, becomes in ASKED_AMOUNTS:
             text = pattern.sub(becomes, text)
-        return frozenset(text.split())
+        return frozenset(AROUND.findall(text))
 
     @cached_property
     def forms(self) -> list[str]:
@@ -147,37 +146,11 @@ class PreparedText:
         return signature(self.text)
 
 
-def _measures(unit: str) -> bool:
-    return unit.lower() in UNITS or not unit.islower() or (len(unit) < 3 and unit not in SHORT_WORDS)
-
-
-def _name(word: str) -> str:
-    """Return a name in one spelling: "Germany" for "German", "tuesday" for "tuesdays", "atm" for "atms"."""
-    if word in WEEKDAYS or (word[-1] == "s" and word[:-1] in SPELLED_OUT):
-        word = word[:-1]
-    return place_of(SAME_NAMES.get(word, word))
-
-
-def _ordinary_firsts(text: str) -> set[str]:
-    """Return the first words of sentences that name nothing: of the lexicon, and capitalised nowhere else."""
-    firsts = set(FIRST_WORD.findall(text))
-    others = set(FIRST_WORD.sub("", text).replace("?", " ").replace(".", " ").split())
-    return {word.lower().removesuffix("'s") for word in firsts if word not in others and _is_ordinary(word)}
-
-
-def _is_ordinary(word: str) -> bool:
-    word = word.removesuffix("'s")
-    low = word.lower()
-    if word[1:] != low[1:] or low in known.KEEPS_CASE or low in NAMES_TOO:
-        return False
-    return low in ORDINARY or is_act(form(low)) or is_listed(low)
-
-
 def judged_digest(text: str, scope: str) -> int | None:
     """Return a 64-bit digest of the scope and the text's numbers; None where the text cannot be judged."""
     if not can_be_judged(text):
         return None
-    told = "\x1f".join(("judged", scope, *PreparedText(text).numbers)).encode()
+    told = "\x1f".join(("judged", scope, *digest_numbers(quantities(text)))).encode()
     return int.from_bytes(hashlib.blake2b(told, digest_size=8).digest(), "big")
 
 
@@ -193,15 +166,19 @@ def what_differs(one: str, other: str) -> str | None:
 
 def difference(a: PreparedText, b: PreparedText) -> str | None:
     """Return what `what_differs` returns, of prepared texts."""
-    if a.numbers != b.numbers or a.units != b.units or _relabelled(a, b) or _relabelled(b, a):
+    if other_quantities(a.quantities, b.quantities) or moved(a.quantities, b.quantities):
+        return "number"
+    if _relabelled(a, b) or _relabelled(b, a):
         return "number"
     if _unquoted(a, b) or _unquoted(b, a):
         return "quotation"
-    if _unnamed(a, b) or _unnamed(b, a):
+    if unnamed(a.text, a.names, b.text, b.every) or unnamed(b.text, b.names, a.text, a.every):
         return "name"
-    if _prefixed(a.kinds, b.kinds) or not _negated_alike(a, b):
+    if prefixed(a.kinds, b.kinds) or not negated_alike(a.negation, b.negation):
         return "negation"
     if any(_turned(a.turnable, b.turnable, left, right) for left, right in OPPOSITES):
+        return "opposite"
+    if _turned(a.switched, b.switched, ON, OFF):
         return "opposite"
     if _other_amount(a, b) or _other_person(a, b):
         return "quantity"
@@ -231,11 +208,6 @@ def _unquoted(one: PreparedText, other: PreparedText) -> bool:
     return any(f" {' '.join(EVERY.findall(each.removeprefix('quote=')))} " not in said for each in others)
 
 
-def _unnamed(one: PreparedText, other: PreparedText) -> bool:
-    """Return whether a name of one text is not in the other, nor what it is short for."""
-    return any(name not in other.every and other.every.isdisjoint(SPELLED_OUT.get(name, ())) for name in one.names)
-
-
 def _relabelled(one: PreparedText, other: PreparedText) -> bool:
     """Return whether a number's label stands in the other text as well, but not before that number: "port 8080" and
     "the port of process 8080"."""
@@ -245,26 +217,15 @@ def _relabelled(one: PreparedText, other: PreparedText) -> bool:
     )
 
 
-def _negated_alike(a: PreparedText, b: PreparedText) -> bool:
-    """Return whether both texts have an even or both an odd number of negations, or one of them says in a word what
-    the other negates."""
-    odd = [text.negations % 2 for text in (a, b)]
-    if odd[0] == odd[1]:
-        return True
-    negating, saying = (a, b) if odd[0] else (b, a)
-    negated: set[str] = set()
-    for at, word in enumerate(negating.words):
-        if word in NEGATIONS:
-            negated.update(negating.forms[at + 1 : at + 1 + NEAR_NEGATION])
-    said = set(saying.forms) - set(negating.forms)
-    return any(not said.isdisjoint(plain) and not negated.isdisjoint(counter) for plain, counter in NEGATED)
-
-
 def _other_amount(a: PreparedText, b: PreparedText) -> bool:
-    """Return whether two texts ask in other units of time, or one has a word of quantity and the other none."""
+    """Return whether two texts ask in other units of time, one has a word of quantity and the other none, or each names
+    a time that the other does not."""
     if a.units_asked and b.units_asked and a.units_asked != b.units_asked:
         return True
-    return any(a.amounts.isdisjoint(kind) != b.amounts.isdisjoint(kind) for kind in QUANTITIES)
+    if any(a.amounts.isdisjoint(kind) != b.amounts.isdisjoint(kind) for kind in QUANTITIES):
+        return True
+    times = [{at for at, kind in enumerate(TIMES) if not text.amounts.isdisjoint(kind)} for text in (a, b)]
+    return bool(times[0] - times[1]) and bool(times[1] - times[0])
 
 
 def _other_person(a: PreparedText, b: PreparedText) -> bool:
@@ -273,17 +234,6 @@ def _other_person(a: PreparedText, b: PreparedText) -> bool:
         not one.kinds.isdisjoint(pronouns) and other.kinds.isdisjoint(pronouns | nouns)
         for pronouns, nouns in PERSONS
         for one, other in ((a, b), (b, a))
-    )
-
-
-def _prefixed(one: frozenset[str], other: frozenset[str]) -> bool:
-    """Return whether one text has a word that the other has with a negating prefix: "legal", "illegal"."""
-    return any(
-        prefix + word in theirs and prefix + word not in ours and word not in theirs
-        for ours, theirs in ((one, other), (other, one))
-        for word in ours
-        if len(word) > 2
-        for prefix in PREFIXES
     )
 
 
