@@ -236,6 +236,13 @@ def altered(text: str, *, negate: bool) -> Iterator[str]:
         ("Is there free wifi on board?", "Do I get internet on board at no charge?"),
         ("Until when is the shop open?", "What time does the shop close?"),
         ("Does the pass work this week?", "Is this week's pass valid?"),
+        ("Why does a null pointer exception come?", "Where does NullPointerException come from?"),
+        ("Is a calculator allowed in Friday's test?", "Calculators in the test on Friday, may I?"),
+        ("How much yeast for 500 g of flour?", "For half a kilo of flour, what yeast do I need?"),
+        ("The second floor printer is stuck", "Why is the printer on the 2nd floor stuck?"),
+        ("What do I pay for driving without a licence?", "What is the penalty for unlicensed drivers?"),
+        ("What can I use instead of buttermilk?", "No buttermilk at home, what else is there?"),
+        ("How do I cut a cat's claws safely?", "Trimming a cat's claws without hurting it"),
         ("Does the pass cover both valleys?", "Can I ski in either valley with it?"),
     ],
 )

@@ -55,7 +55,10 @@ def unnamed(one: str, ones: frozenset[str], other: str, others: frozenset[str]) 
     initials = {_initials(word) for word in WORDS.findall(other)}
     for name in missing:
         short = not others.isdisjoint(SPELLED_OUT.get(name, ())) or name in initials or _is_short(name, theirs)
-        if not short and not _spelled_out(name, others, mine, one):
+        apart = _is_joined(name, theirs) or (
+            len(name) > 4 and not others.isdisjoint((f"{name}s", name.removesuffix("s")))
+        )
+        if not short and not apart and not _spelled_out(name, others, mine, one):
             return True
     return False
 
@@ -84,6 +87,19 @@ def _initials(word: str) -> str:
 
 def _is_short(name: str, words: Sequence[str]) -> bool:
     return 1 < len(name) <= MOST_LETTERS and any(True for _ in _runs(name, words))
+
+
+def _is_joined(name: str, words: Sequence[str]) -> bool:
+    """Return whether a name is some neighbouring words without the spaces: "NullPointerException"."""
+    plain = name.replace("-", "")
+    for start, word in enumerate(words):
+        joined = word.replace("-", "")
+        if plain.startswith(joined) and len(joined) > 1:
+            for other in words[start + 1 : start + 4]:
+                joined += other.replace("-", "")
+                if joined == plain:
+                    return True
+    return False
 
 
 def _runs(short: str, words: Sequence[str]) -> list[Sequence[str]]:

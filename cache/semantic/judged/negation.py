@@ -20,6 +20,7 @@ from sluicegate.cache.semantic.judged.negation_words import (
     NEGATED,
     NEGATIONS,
     PREFIXES,
+    REPLACING,
 )
 
 FREE_OF = re.compile(r"\b([^\W\d_]+)[- ]free\b")
@@ -53,6 +54,20 @@ class Negation:
         return frozenset(found)
 
     @cached_property
+    def absent(self) -> frozenset[str]:
+        """Return the words behind "no" and "without", by form."""
+        found: set[str] = set()
+        for at, word in enumerate(self._words):
+            if word in ("no", "without"):
+                found.update(self.forms[at + 1 : at + 4])
+        return frozenset(found)
+
+    @cached_property
+    def stems(self) -> frozenset[str]:
+        """Return the first letters of what is negated: "licen" of "without a licence", which is "unlicensed"."""
+        return frozenset(word[:5] for word in self.absent | self.denied if len(word) > 4)
+
+    @cached_property
     def denied(self) -> frozenset[str]:
         """Return the words right behind a negation, by form."""
         pairs = zip(self._words, self.forms[1:], strict=False)
@@ -71,7 +86,11 @@ def negated_alike(a: Negation, b: Negation) -> bool:
         return True
     negating, saying = (a, b) if a.count % 2 else (b, a)
     said = set(saying.forms)
+    if any(each.startswith(prefix + word) for each in said for prefix in PREFIXES for word in negating.stems):
+        return True
     if not saying.free_of.isdisjoint(negating.negated):
+        return True
+    if not REPLACING.isdisjoint(said) and not negating.absent.isdisjoint(said):
         return True
     if not LACKING.isdisjoint(said - set(negating.forms)) and not negating.negated.isdisjoint(said):
         return True

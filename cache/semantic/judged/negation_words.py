@@ -79,6 +79,12 @@ NEGATED = [
     alive | dead die
     single unmarried | marry
     lose lost | find have
+    keep preserve save retain | lose delete
+    safe safely gently painless painlessly humane | hurt harm pain injure
+    secretly silently covertly discreetly | tell know notify ask notice
+    refuse decline | eat drink take go come answer let
+    plain bare | add
+    stays remains unchanged unmodified as-is | change modify alter
     """.replace("\n    ", "\n")
     .strip()
     .splitlines()
@@ -86,6 +92,8 @@ NEGATED = [
 """Words that say what a negation of others says: "is missing", "did not arrive"."""
 LACKING = frozenset(map(form, ("missing", "lack", "absent", "omit")))
 """Words that say of a thing what "without" and "no" say: "without the screws", "the screws are missing"."""
+REPLACING = frozenset(map(form, ("instead", "substitute", "replace", "replacement", "alternative")))
+"""Words that say that a thing is not used: "without buttermilk", "instead of buttermilk"."""
 FREQUENT = listed("from into with your their this that want have need")
 """Words that something is not free of."""
 BACKWARDS = listed("nothing nobody none nowhere")

@@ -17,6 +17,7 @@ from itertools import combinations
 from sluicegate.cache.semantic.judged.near_words import form
 from sluicegate.cache.semantic.judged.quantity_words import (
     ARTICLES,
+    BASIC,
     FEW_OF,
     MEASURES,
     NO_CONTEXT,
@@ -76,6 +77,7 @@ SCAN = re.compile(
         (?P<more>[ ]and[ ]a[ ]half\b)?
     |\b(?P<often>{_PERIOD})\b
     |(?P<amount>\d+(?:\.\d+)?)[ -]?(?P<measure>{_MEASURE})(?![^\W_])(?!(?<=[ ]in)[ ]\w|(?<=[ ]a)[ ]\w)
+    |\bhalf[ ]an?[ ](?P<halved>{_MEASURE})(?![^\W_])
     |\b(?P<few>{_FEW})\b
     |(?P<plain>\d+(?:[.,:/]\d+)*)(?P<scale>k|m|bn)?(?:st|nd|rd|th)?(?P<rest>[^\W\d_]*)
     """,
@@ -101,12 +103,13 @@ def in_figures(text: str) -> str:
 
 
 def without_spans(plain: str) -> str:
-    """Return what `in_figures` returned without the spans of time that are counted: "18 months", "half a year"."""
+    """Return what `in_figures` returned without the spans of time that are counted, and halves: "18 months", "half a
+    year", "half a kilo"."""
     return SCAN.sub(lambda match: " " if match["span"] or match["more"] or _is_half(match) else match[0], plain)
 
 
 def _is_half(match: re.Match[str]) -> bool:
-    return match["one"] is not None and match["one"].startswith("half")
+    return match["halved"] is not None or (match["one"] or "").startswith("half")
 
 
 def digest_numbers(found: Sequence[Quantity]) -> Iterator[str]:
@@ -209,6 +212,7 @@ def moved(one: Sequence[Quantity], other: Sequence[Quantity]) -> bool:
         (a < c) != (b < d)
         and one[a].kind == one[c].kind
         and one[a].value != one[c].value
+        and not (one[a].loose or one[c].loose or other[b].loose or other[d].loose)
         and not (_accompanied(one[a], other[b]) and _accompanied(one[c], other[d]))
         for (a, b), (c, d) in combinations(pairs, 2)
     )
@@ -251,8 +255,10 @@ def _made(match: re.Match[str]) -> Quantity:
         return _span(0.5 if half else 1 + 0.5 * more, found["period"], loose=not half and not more)
     if found["often"]:
         return _span(1, PERIODS[found["often"]], loose=True)
-    if found["measure"]:
-        return Quantity("measure", float(found["amount"]), MEASURES[found["measure"]])
+    if found["measure"] or found["halved"]:
+        unit = MEASURES[found["measure"] or found["halved"]]
+        basic, times = BASIC.get(unit, (unit, 1))
+        return Quantity("measure", times * float(found["amount"] or 0.5), basic)
     if found["few"]:
         return Quantity("number", FEW_OF[found["few"]], loose=True)
     return _plain(found)

@@ -18,6 +18,8 @@ SCALES = {
 SHORT_SCALES = {"k": 1000, "m": 1_000_000, "bn": 1_000_000_000}
 """Letters that stand on a number."""
 FEW_OF = {"one": 1.0, "once": 1.0, "single": 1.0, "twice": 2.0, "couple": 2.0, "pair": 2.0, "both": 2.0, "twin": 2.0}
+_ORDINALS = "first second third fourth fifth sixth seventh eighth ninth tenth"
+FEW_OF |= {word: float(value) for value, word in enumerate(_ORDINALS.split(), 1)}
 """Words that may stand for a number, or for none."""
 SIGNS = {"€": "eur", "$": "usd", "£": "gbp"}
 _SPANS = {
@@ -53,5 +55,10 @@ _MEASURED = {
 MEASURES = {word: unit for unit, words in _MEASURED.items() for word in (unit, *words.split())} | {
     "per cent": "percent"
 }
+BASIC = {
+    "kg": ("g", 1000), "l": ("ml", 1000), "cl": ("ml", 10), "km": ("mm", 1_000_000), "m": ("mm", 1000),
+    "cm": ("mm", 10), "kw": ("w", 1000), "gb": ("mb", 1000), "tb": ("mb", 1_000_000), "ghz": ("mhz", 1000),
+}  # fmt: skip
+"""Units as so many of a smaller one."""
 ARTICLES = listed("a an the my your our his her their of")
 NO_CONTEXT = listed("is are do does can could will would i we you it and or but for on with that this")
