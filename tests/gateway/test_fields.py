@@ -155,15 +155,21 @@ def test_every_sampling_option_reaches_the_sampler(dialect: str, name: str) -> N
     assert getattr(found, row.attribute) == wanted != getattr(Sampling(), row.attribute)
 
 
-@pytest.mark.parametrize(("dialect", "part"), [
-    ("chat", {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}),
-    ("responses", {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}),
-    ("messages", {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}),
+@pytest.mark.parametrize(("dialect", "part", "kinds"), [
+    ("chat", {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}, "images"),
+    ("chat", {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}, "audio"),
+    ("chat", {"type": "video_url", "video_url": {"url": "https://far.example/v.mp4"}}, "videos"),
+    ("chat", {"type": "file", "file": {"file_id": "file-1"}}, "files"),
+    ("responses", {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}, "images"),
+    ("responses", {"type": "input_file", "file_id": "file-1"}, "files"),
+    ("messages", {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}, "images"),
 ])  # fmt: skip
-def test_an_image_is_refused_with_a_sentence_that_says_so(dialect: str, part: dict[str, Any]) -> None:
+def test_what_is_no_text_is_refused_with_a_sentence_that_says_so(
+    dialect: str, part: dict[str, Any], kinds: str
+) -> None:
     name = "input" if dialect == "responses" else "messages"
     body = {**BODIES[dialect], name: [{"role": "user", "content": [part]}]}
-    with pytest.raises(RequestError, match=r"is not served here; models here read text, no images; expected") as found:
+    with pytest.raises(RequestError, match=f"is not served here; models here read text, no {kinds}; expected") as found:
         PARSERS[dialect](body)
     assert found.value.param == f"{name}[0].content[0].type"
 

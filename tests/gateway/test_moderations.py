@@ -106,6 +106,17 @@ NONSENSE = {
 }
 
 
+def test_an_image_is_refused_with_a_sentence_that_says_so(app: TestApp) -> None:
+    """OpenAI's clients send images in the same list as texts."""
+    image = {"type": "image_url", "image_url": {"url": "https://far.example/a.png"}}
+    parts = [{"type": "text", "text": "fine"}, image]
+    error = app.client.post("/v1/moderations", json={"input": parts}).json()["error"]
+    assert error["message"].startswith(
+        "`input[1]`: type 'image_url' is not served here; models here read text, no imag"
+    )
+    assert (error["param"], error["code"]) == ("input[1].type", "unsupported_parameter")
+
+
 @pytest.mark.parametrize("said", NONSENSE)
 def test_a_verdict_that_breaks_the_contract_is_no_all_clear(said: str) -> None:
     def register(registry: RegistryLike) -> None:

@@ -311,3 +311,14 @@ def test_thoughts_are_moderated_too() -> None:
     with app(script, pipeline={"moderate": ["blocklist"]}, stages={"moderate": {"blocklist": rail}}) as gateway:
         message = gateway.client.post(CHAT, json=asked).json()["choices"][0]["message"]
     assert (message["reasoning"], message["content"]) == ("About [REDACTED].", "Nothing.")
+
+
+def test_as_many_tools_are_read_as_the_settings_allow() -> None:
+    """And no fewer: agents with several MCP servers bring hundreds."""
+    tools = [{"type": "function", "function": {"name": f"do_{i}"}} for i in range(301)]
+    with app("Hello", settings={"server": {"max_tools": 300}}) as gateway:
+        served = gateway.client.post(CHAT, json=body(tools=tools[:300], tool_choice="none"))
+        assert served.status_code == 200, served.text
+        refused = gateway.client.post(CHAT, json=body(tools=tools))
+    assert (refused.status_code, refused.json()["error"]["param"]) == (413, "tools")
+    assert "`tools` has 301 entries; this gateway reads at most 300 ([server] max_tools)" in refused.text

@@ -274,21 +274,25 @@ def _kind_not_served(found: list[ErrorDetails]) -> RequestError | None:
             kinds.setdefault(_path(one["loc"][:-1]), []).append(one)
     for path, ones in kinds.items():
         shapes = {one["loc"][:-1] for one in ones if one["type"] == "literal_error"}
+        objects = [one for one in found if one["type"] != "string_type" or not isinstance(one["input"], dict)]
         others = {
-            one["loc"][: len(shape)] for shape in shapes for one in found if _path(one["loc"][: len(shape)]) == path
+            one["loc"][: len(shape)] for shape in shapes for one in objects if _path(one["loc"][: len(shape)]) == path
         }
         if path and others <= shapes:
             return _not_served(path, ones)
     return None
 
 
+_UNREAD = {"image": "images", "audio": "audio", "video": "videos", "file": "files"}
+
+
 def _not_served(path: str, ones: list[ErrorDetails]) -> RequestError:
     context = [one.get("ctx", {}) for one in ones]
     given = context[0].get("tag", ones[0]["input"])
     expected = ", ".join(dict.fromkeys(str(one.get("expected_tags") or one.get("expected")) for one in context))
-    image = "; models here read text, no images" if "image" in str(given) else ""
+    unread = next((f"; models here read text, no {kinds}" for word, kinds in _UNREAD.items() if word in str(given)), "")
     return RequestError(
-        f"`{path}`: type {str(given)[:64]!r} is not served here{image}; expected {expected}",
+        f"`{path}`: type {str(given)[:64]!r} is not served here{unread}; expected {expected}",
         param=f"{path}.type",
         code="unsupported_parameter",
     )

@@ -23,7 +23,6 @@ from sluicegate.plugins import (
     place_of,
 )
 
-MAX_TOOLS = 128
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 NO_TOOLS = Request("", "", ())
 _NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": False}
@@ -182,8 +181,6 @@ def tools_of(given: Iterable[OfferedTool], places: BodyPlaces) -> tuple[Tool, ..
             )
         if name in tools:
             raise RequestError(f"two tools are named {name!r}", param=f"tools[{i}]")
-        if len(tools) == MAX_TOOLS:
-            raise RequestError(f"at most {MAX_TOOLS} tools are read", param="tools")
         tools[name] = Tool(name, description or "", _arguments(i, name, parameters, places), custom, form)
     return tuple(tools.values())
 
