@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from sluicegate.engine.memory.fresh import fresh_zeros
 from sluicegate.engine.settings import KVKind
 
 E4M3 = torch.float8_e4m3fn
@@ -92,13 +93,14 @@ class KVPool:
 
         def tensor(heads: int, dim: int) -> Tensor:
             kept = torch.int8 if self.is_small else dtype
-            return torch.zeros(num_blocks, block_size, heads, dim, dtype=kept, device=device)
+            return fresh_zeros((num_blocks, block_size, heads, dim), kept, device)
 
         self.keys = [tensor(layer.kv_heads, layer.key_dim) for layer in layers]
         self.values = [tensor(layer.kv_heads, layer.value_dim) for layer in layers]
         kept = layers if self.is_small else ()
-        self.key_scales = [torch.zeros(num_blocks, block_size, x.kv_heads, device=device) for x in kept]
-        self.value_scales = [torch.zeros_like(scales) for scales in self.key_scales]
+        scales = [(num_blocks, block_size, layer.kv_heads) for layer in kept]
+        self.key_scales = [fresh_zeros(shape, torch.float32, device) for shape in scales]
+        self.value_scales = [fresh_zeros(shape, torch.float32, device) for shape in scales]
         in_place = dtype == torch.float32 and device.type == "cpu" and not self.is_small
         self.key_arrays = [keys.numpy() for keys in self.keys] if in_place else []
         self.value_arrays = [values.numpy() for values in self.values] if in_place else []

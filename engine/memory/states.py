@@ -15,6 +15,8 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from sluicegate.engine.memory.fresh import fresh_zeros
+
 
 class StateKey(NamedTuple):
     """Identifies one state of one layer. `conv`: the last inputs of a short convolution."""
@@ -50,7 +52,7 @@ class StatePool:
     """One tensor per state, with `slots` rows. Memory is not resident until a slot is used."""
 
     def __init__(self, shapes: Seq[StateShape], slots: int, device: torch.device) -> None:
-        self._tensors = {one.key: torch.zeros(slots, *one.shape, dtype=one.dtype, device=device) for one in shapes}
+        self._tensors = {one.key: fresh_zeros((slots, *one.shape), one.dtype, device) for one in shapes}
         self._reached = [0] * slots
         """For each slot, how many tokens its states cover."""
 

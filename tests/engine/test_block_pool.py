@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import mmap
+from pathlib import Path
+
 import pytest
 import torch
 
 from sluicegate.engine.memory.blocks import BlockPool, OutOfBlocks
 from sluicegate.engine.memory.kv import KVPool, LayerShape
 from sluicegate.engine.settings import KVKind
+from sluicegate.plugins import ModelLoadError
 
 
 def chain(pool: BlockPool, tokens: list[int], tenant: str = "a") -> list[bytes]:
@@ -123,3 +127,26 @@ def test_a_copied_block_reads_as_its_original(kv: KVKind) -> None:
         for original, copy in zip(originals, copies, strict=True):
             assert original.abs().sum() > 0
             assert torch.equal(original, copy)
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from Linux's /proc")
+@pytest.mark.parametrize("kv", ["full", "int8"])
+def test_a_pool_takes_memory_only_where_blocks_are_written(kv: KVKind) -> None:
+    """A pool of a GiB, of which two blocks are used: the rest is zero, and not resident."""
+    before = resident()
+    pool = KVPool((LayerShape(8, 64, 64, 8),) * 2, 16384, 16, torch.float32, torch.device("cpu"), kv=kv)
+    new = torch.ones(1, 8, 16, 64)
+    pool.write(1, torch.arange(16 * 9000, 16 * 9001), new, new)
+    assert resident() - before < 64 << 20
+    keys, _ = pool.gather(1, torch.tensor([[8999, 9000]]))
+    assert torch.equal(keys[0, :, :16], torch.zeros(8, 16, 64))
+    assert torch.allclose(keys[0, :, 16:], torch.ones(8, 16, 64))
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * mmap.PAGESIZE
+
+
+def test_a_pool_beyond_all_memory_is_refused_by_the_setting_to_lower() -> None:
+    with pytest.raises(ModelLoadError, match=r"does not give .*; lower kv_cache_bytes or num_blocks"):
+        KVPool((LayerShape(8, 64, 64, 8),), 1 << 40, 16, torch.float32, torch.device("cpu"))
