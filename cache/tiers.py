@@ -29,7 +29,7 @@ from sluicegate.cache.entries import (
 from sluicegate.cache.lookup import CacheHit, CacheQuestion, Recall, SharedResult, found_in
 from sluicegate.cache.semantic.judged.sameness import ServedSameness
 from sluicegate.cache.semantic.model_embedders import ServedEmbedder
-from sluicegate.cache.semantic.tier import Place, Probe, SemanticTier, Trial
+from sluicegate.cache.semantic.tier import Place, Probe, SemanticTier
 from sluicegate.cache.single_flight import SingleFlight
 from sluicegate.cache.stores.memory import keepable
 from sluicegate.plugins import (
@@ -197,9 +197,10 @@ class TieredCache:
             if look.kept is not None:
                 if inquiry is not None and not await inquiry.same(look.kept.question, near.digest):
                     continue
-                if self._semantic.trusts(near):
+                trial = self._semantic.trial(near, look.kept.answers)
+                if trial is None:
                     return replace(recalled, found=found_in(look.kept, self._clock(), near.digest, near.score))
-                return replace(recalled, trial=Trial(near, look.kept.answers))
+                return replace(recalled, trial=trial)
             if look.epochs is not None:  # the store answered: the entry is gone
                 await self._forget(place, near.digest)
         return recalled

@@ -44,6 +44,8 @@ class Trial:
 
     near: SimilarEntry
     answers: tuple[Answer, ...]
+    chance: float
+    """With which it would have been served."""
 
 
 class SemanticTier:
@@ -157,18 +159,20 @@ class SemanticTier:
         suffice."""
         return None if self.sameness is None else self.sameness.inquiry(asked, tenant)
 
-    def trusts(self, near: SimilarEntry) -> bool:
-        if self._verified is None or self._verified.trusts(near.digest, near.score):
-            return True
+    def trial(self, near: SimilarEntry, answers: tuple[Answer, ...]) -> Trial | None:
+        """Return the trial that a near answer has to stand; None where it is served."""
+        chance = None if self._verified is None else self._verified.decide(near.digest, near.score)
+        if chance is None:
+            return None
         self._counts.add("trials_total")
-        return False
+        return Trial(near, answers, chance)
 
     def learn(self, trial: Trial, fresh: tuple[Answer, ...]) -> bool:
         """Record whether the fresh answer equals the kept one, and return it."""
         right = self._judge(trial.answers, fresh)
         self._counts.add("trials_agreed_total", right)
         if self._verified is not None:
-            self._verified.learn(trial.near.digest, trial.near.score, right)
+            self._verified.learn(trial.near.digest, trial.near.score, right, trial.chance)
         return right
 
     def forget(self, tenant: str, digest: str, scope: str | None = None) -> None:

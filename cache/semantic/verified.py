@@ -1,15 +1,21 @@
 """Verified mode: how often a near answer is let out is learned, entry by entry, and held to an error bound.
 
-After the idea of vCache (arXiv 2502.03771), with a bound that assumes less. For each entry we keep what became of
-samples that were let through to the model: the cosine, and whether the fresh answer was the kept one. Assumed is only
-that an entry's answer is not right less often for nearer prompts. Then of n samples no nearer than this prompt, of
-which k were right, the lower Chernoff limit p of k/n at confidence 1 - e bounds the chance of being right from below
-(exactly, where all were right), and that of being wrong is at most w = 1 - (1 - e) p. Serving with probability
-min(1, d / w), else letting through, keeps the share of wrong answers among all prompts that found this entry at or
-under d.
+After the idea of vCache (arXiv 2502.03771). Two limits hold for each entry, and the stricter one counts:
 
-Not covered: answers that are right in other words count as wrong (unless a judge is given), which costs hits, not
-truth; samples are kept in this process and are lost with it.
+- What its samples tell. A sample is a prompt that was let through to the model: its cosine, and whether the fresh
+  answer was the kept one. Of n samples no nearer than this prompt, of which k were right, the lower Chernoff limit p of
+  k/n at confidence 1 - e bounds the chance of being right from below (exactly, where all were right), and that of being
+  wrong is at most w = 1 - (1 - e) p. The entry is served with probability min(1, d / w). That assumes that an answer is
+  not right less often for nearer prompts, and that prompts go on as they came.
+- What it has saved. Each prompt that found the entry adds d to its savings. A trial at a chance p of serving costs
+  p / (1 - p), which is given back where the fresh answer was the kept one. A chance is never higher than what the
+  savings can pay. Of prompts with a wrong answer a share p is served and a share 1 - p pays for it, so what was paid is
+  on average what was served wrong, and the share of wrong answers among all prompts that found the entry stays at or
+  under d on average, whatever they are, in whatever order: near misses that are nearer than paraphrases, or come when
+  all was right.
+
+Not covered: answers that are right in other words count as wrong (unless a judge is given), and trials without a whole
+answer as well; both cost hits, not truth. Samples are kept in this process and are lost with it.
 """
 
 from __future__ import annotations
@@ -17,6 +23,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf, log
 from random import Random
@@ -29,6 +36,21 @@ SAMPLES = 200
 """Most samples of an entry; older ones are dropped."""
 
 
+MOST_SAVED = 20.0
+"""Most wrong answers that an entry's savings may pay for at once, however long it was right."""
+
+
+@dataclass(slots=True)
+class _History:
+    """Samples of one entry (cosine, whether it was right), and its savings: wrong answers that it may still give."""
+
+    samples: deque[tuple[float, bool]] = field(default_factory=lambda: deque(maxlen=SAMPLES))
+    saved: float = 0.0
+
+    def earn(self, share: float) -> None:
+        self.saved = min(MOST_SAVED, self.saved + share)
+
+
 class VerifiedMode:
     """`error_bound`: share of wrong answers allowed, 0 < d < 1. Used from one thread."""
 
@@ -36,28 +58,43 @@ class VerifiedMode:
         self._bound = error_bound
         self._max_entries = max_entries
         self._random = random or Random()
-        self._samples: OrderedDict[str, deque[tuple[float, bool]]] = OrderedDict()
+        self._histories: OrderedDict[str, _History] = OrderedDict()
 
-    def trusts(self, entry: str, score: float) -> bool:
-        """Decide at random, by `chance`, whether to serve the entry (True) or generate and call `learn` with the
-        outcome."""
-        return self._random.random() < self.chance(entry, score)
+    def decide(self, entry: str, score: float) -> float | None:
+        """Decide at random whether to serve the entry (None). If not, return the chance there was, for `learn`: it is
+        paid for as if the answer were wrong until that is called."""
+        chance = self.chance(entry, score)
+        history = self._history(entry)
+        history.earn(self._bound)
+        if self._random.random() < chance:
+            return None
+        history.saved -= chance / (1 - chance)
+        return chance
 
     def chance(self, entry: str, score: float) -> float:
         """Return the probability of serving the entry."""
-        outcomes = [right for at, right in self._samples.get(entry, ()) if at <= score]
+        history = self._histories.get(entry, _History())
+        outcomes = [right for at, right in history.samples if at <= score]
         wrong = 1.0 - confident_share(sum(outcomes), len(outcomes))
-        return 1.0 if wrong <= self._bound else self._bound / wrong
+        saved = history.saved + self._bound
+        return min(1.0, self._bound / wrong, saved / (1 + saved))
 
-    def learn(self, entry: str, score: float, right: bool) -> None:
-        samples = self._samples.setdefault(entry, deque(maxlen=SAMPLES))
-        samples.append((score, right))
-        self._samples.move_to_end(entry)
-        if len(self._samples) > self._max_entries:
-            self._samples.popitem(last=False)
+    def learn(self, entry: str, score: float, right: bool, chance: float) -> None:
+        """Add a sample of an entry. `chance`: what `decide` returned."""
+        history = self._history(entry)
+        history.samples.append((score, right))
+        if right:
+            history.earn(chance / (1 - chance))
 
     def forget(self, entry: str) -> None:
-        self._samples.pop(entry, None)
+        self._histories.pop(entry, None)
+
+    def _history(self, entry: str) -> _History:
+        history = self._histories.setdefault(entry, _History())
+        self._histories.move_to_end(entry)
+        if len(self._histories) > self._max_entries:
+            self._histories.popitem(last=False)
+        return history
 
 
 @lru_cache(maxsize=4096)

@@ -312,18 +312,18 @@ def test_the_confident_share_is_where_chernoffs_bound_meets_the_confidence(right
 def test_only_what_was_learned_of_an_entry_and_lately_counts() -> None:
     verified = VerifiedMode(0.05, max_entries=2)
     for _ in range(SAMPLES):
-        verified.learn("a", 0.9, False)
-    assert verified.chance("a", 0.9) == pytest.approx(0.05)
+        verified.learn("a", 0.9, False, 0.05)
+    assert verified.chance("a", 0.9) < 0.05
     for _ in range(SAMPLES):
-        verified.learn("a", 0.9, True)
+        verified.learn("a", 0.9, True, 0.05)
     assert verified.chance("a", 0.9) > 0.6
-    assert verified.chance("b", 0.9) == pytest.approx(0.05)
-    verified.learn("b", 0.9, True)
-    verified.learn("a", 0.9, True)
-    verified.learn("c", 0.9, True)  # one too many: "b" was learned of longest ago
+    assert verified.chance("b", 0.9) == pytest.approx(0.05 / 1.05)
+    verified.learn("b", 0.9, True, 0.05)
+    verified.learn("a", 0.9, True, 0.05)
+    verified.learn("c", 0.9, True, 0.05)  # one too many: "b" was learned of longest ago
     assert verified.chance("a", 0.9) > 0.6
     verified.forget("a")
-    assert verified.chance("a", 0.9) == pytest.approx(0.05)
+    assert verified.chance("a", 0.9) == pytest.approx(0.05 / 1.05)
 
 
 def test_one_answer_more_or_less_is_another_answer() -> None:
