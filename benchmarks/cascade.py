@@ -1,9 +1,9 @@
 """Measure the savings of a cascade: a probe on the answering model's states first, a guard only on its alarm.
 
-    python -m benchmarks.cascade [--data FOLDER] [--limit N] [--bad-share 0.1] [--json]
+    python -m benchmarks.cascade [--data FOLDER] [--model bundled] [--limit N] [--bad-share 0.1] [--json]
 
 The guard is the tiny one of `benchmarks.tiny_guard`, served by the gateway's own engine. It knows one word, which is
-planted in every tenth of the harmless answers of `streaming`. The probe is trained on the bundled model's states of
+planted in every tenth of the harmless answers of `streaming`. The probe is trained on the states that `--model` has of
 the first half of the answers, each with the word and without; the second half is measured. Each piece carries what the
 probe says of the states of its token, as it would from the pass that writes it. `rings` is the largest score that
 98 in 100 of the planted units of the first half reach, as an operator would choose it; of the second half none is seen.
@@ -40,6 +40,7 @@ from sluicegate.engine.construction import load
 from sluicegate.engine.probes.probe import StateProbe, read_probe
 from sluicegate.engine.probes.texts import states_of
 from sluicegate.engine.settings import ModelSettings
+from sluicegate.engine.text.prompt import render_chat
 from sluicegate.gateway.commands.probe.rows import LabelledAnswer
 from sluicegate.gateway.commands.probe.training import trained
 from sluicegate.gateway.rails.guard_model import bind_guards
@@ -52,6 +53,8 @@ UNITS = {"unit_chars": 120, "longest_unit": 400}
 FOUND = 0.98
 LONGEST = 2400
 """Characters of an answer: what the bundled model can read at once."""
+NO_PROMPT = [{"role": "user", "content": ""}]
+"""Before answers whose question nobody knows, as `sluicegate probe train` reads them."""
 
 
 class ProbedCut:
@@ -68,9 +71,11 @@ class ProbedCut:
         return self._known[text]
 
     def _read(self, text: str) -> list[tuple[str, float]]:
-        encoded = self._model.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        tokenizer = self._model.tokenizer
+        asked = tokenizer(render_chat(tokenizer, NO_PROMPT), add_special_tokens=False)["input_ids"]
+        encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         starts = [pair[0] for pair in encoded["offset_mapping"]]
-        states = states_of(self._model, encoded["input_ids"], self._probe.layers).flatten(1)
+        states = states_of(self._model, [*asked, *encoded["input_ids"]], self._probe.layers)[len(asked) :].flatten(1)
         odds = self._probe.logits(states).tolist()
         ends = [*starts[1:], len(text)]
         return [(text[start:end], value) for start, end, value in zip(starts, ends, odds, strict=True)]
@@ -102,10 +107,10 @@ def _with_bad(case: Case) -> Case:
     return Case(case.question, case.text[:at] + PLANTED + case.text[at:], bad=True)
 
 
-def probe_of(model: LoadedModel, cases: Sequence[Case], folder: Path) -> StateProbe:
+def probe_of(path: str, model: LoadedModel, cases: Sequence[Case], folder: Path) -> StateProbe:
     pairs = [(case.text, one) for case in cases for one in (case, _with_bad(case))]
     rows = [LabelledAnswer(one.text, one.bad, "", "streaming", group) for group, one in pairs]
-    asked = {"model": "bundled", "dtype": None, "device": "cpu", "weights": "full", "unit_chars": UNITS["unit_chars"]}
+    asked = {"model": path, "dtype": None, "device": "cpu", "weights": "full", "unit_chars": UNITS["unit_chars"]}
     trained(Namespace(**asked, layers="auto", hidden=0, seed=0, name="harm", out=folder), rows)
     return read_probe(folder, name=model.name, version=model.version, module=model.module)
 
@@ -116,13 +121,13 @@ def ringing(cut: ProbedCut, cases: Sequence[Case]) -> float:
     return max(0.001, scores[math.floor((1 - FOUND) * len(scores))])
 
 
-async def measure(cases: Sequence[Case], bad_share: float) -> dict[str, Any]:
+async def measure(cases: Sequence[Case], bad_share: float, path: str = "bundled") -> dict[str, Any]:
     half = len(cases) // 2
-    model = load(ModelSettings())
+    model = load(ModelSettings(path))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         learned = cases[:half]
-        cut = ProbedCut(model, probe_of(model, learned, folder / "probe"))
+        cut = ProbedCut(model, probe_of(path, model, learned, folder / "probe"))
         rings = ringing(cut, learned)
         guard = {"model": FORM, "form": FORM}
         rails = {
@@ -134,7 +139,7 @@ async def measure(cases: Sequence[Case], bad_share: float) -> dict[str, Any]:
         rows = await _rows(rails, planted(cases[half:], bad_share), cut, models)
     before, after = rows["guard"]["guard_tokens"], rows["cascade"]["guard_tokens"]
     saved = {"guard_tokens": round(1 - after / before, 4), "questions": round(1 - rows["cascade"]["asked"], 4)}
-    return {"rings": round(rings, 4), "answers": len(cases) - half, "judges": rows, "saved": saved}
+    return {"model": model.name, "rings": round(rings, 4), "answers": len(cases) - half, "judges": rows, "saved": saved}
 
 
 async def _rows(
@@ -164,11 +169,12 @@ async def _row(
 
 def main() -> None:
     options = common.parser(__doc__, "safety", 0, "harmless answers")
+    options.add_argument("--model", default="bundled", help="whose states the probe reads: a checkpoint (%(default)s)")
     options.add_argument("--bad-share", type=float, default=0.1, help="of the answers that are measured")
     given = options.parse_args()
     streams = clean_streams(given.data, given.limit)
     clean = [Case(case.question, case.text[:LONGEST], case.bad) for case in streams if BAD not in case.text]
-    result = asyncio.run(measure(clean, given.bad_share))
+    result = asyncio.run(measure(clean, given.bad_share, given.model))
     print(common.machine())
     for name, row in result["judges"].items():
         print(f"{name:<10}" + ", ".join(f"{key} {value}" for key, value in row.items()))

@@ -104,6 +104,38 @@ def test_without_a_probe_whole_sources_are_left_out(
         assert column in said
 
 
+@pytest.mark.parametrize(
+    ("bad", "calm", "expected"),
+    [
+        (("north",), ("south",), "fifths left out, by prompt: without a source only one class"),
+        (("north", "east"), ("south",), "whole sources left out; of south fifths, by prompt"),
+        (("north",), ("north",), "fifths left out, by prompt"),
+        (("north", "east"), ("south", "west"), "whole sources left out"),
+    ],
+)
+def test_no_row_is_scored_by_a_probe_that_saw_it(
+    bad: tuple[str, ...],
+    calm: tuple[str, ...],
+    expected: str,
+    model: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Also where a source holds all rows of a label. Nothing tells these rows apart, but a probe that saw them."""
+    labels = [*((source, "unsafe") for source in bad), *((source, "safe") for source in calm)]
+    made = [row for at, (source, label) in enumerate(labels) for row in answers(CALM, label, 40, source, at)]
+    for at, row in enumerate(made):
+        row["prompt"] = f"case {at}"
+    path = tmp_path / "answers.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in made), encoding="utf-8")
+    status, said, complaint = typed(capsys, "probe", "evaluate", model, path, "--layers", "1,2,3", "--json")
+    assert status == 0, complaint
+    report = json.loads(said)
+    assert report["cut"].startswith(expected)
+    assert (report["cut"] == "whole sources left out") == (len(calm) == 2)
+    assert report["judges"]["probe"]["auc"][0] < 0.65
+
+
 def _lines(*lines: str) -> str:
     return "\n".join(lines)
 

@@ -38,11 +38,8 @@ def evaluated(parsed: argparse.Namespace, rows: Sequence[LabelledAnswer]) -> dic
         found = states(model, rows, layers, parsed.unit_chars, tokens=TOKENS if parsed.hidden else 0)
         places, _ = chosen(parsed.layers, layers, found, rows)
         layers = tuple(layers[at] for at in places)
-        sources = sorted({row.source for row in rows})
-        whole = len(sources) > 1
-        folds = [sources.index(row.source) if whole else fold_of(row.group) for row in rows]
+        folds, cut = _folds(rows)
         held = left_out(sample_of(found, [row.bad for row in rows], places), folds, parsed.hidden, parsed.seed)
-        cut = "whole sources left out" if whole else "one source: fifths of it left out, by prompt"
     judges = {"probe": held, "harm (text classifier)": _text_scores(rows)}
     return {
         "model": model.name,
@@ -52,6 +49,17 @@ def evaluated(parsed: argparse.Namespace, rows: Sequence[LabelledAnswer]) -> dic
         "bad": int(bad.sum()),
         "judges": {name: _figures(found, bad, rows) for name, found in judges.items()},
     }
+
+
+def _folds(rows: Sequence[LabelledAnswer]) -> tuple[list[str], str]:
+    """Return the fold of each row, and in words what is left out in turn: whole sources, but fifths of those without
+    which only one class would be left to learn from."""
+    only = {source for source in {row.source for row in rows} if len({r.bad for r in rows if r.source != source}) < 2}
+    folds = [f"{row.source}/{fold_of(row.group)}" if row.source in only else row.source for row in rows]
+    if len(only) == len({row.source for row in rows}):
+        return folds, "fifths left out, by prompt: without a source only one class, or none, would be left"
+    fifths = f"; of {', '.join(sorted(only))} fifths, by prompt: one class would be left without it" if only else ""
+    return folds, f"whole sources left out{fifths}"
 
 
 def _figures(found: Floats, bad: np.ndarray[Any, Any], rows: Sequence[LabelledAnswer]) -> dict[str, Any]:

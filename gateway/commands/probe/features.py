@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,6 +15,7 @@ from sluicegate.engine.probes.texts import states_of
 from sluicegate.engine.settings import ModelSettings, thread_count
 from sluicegate.engine.text.prompt import render_chat
 from sluicegate.gateway.commands.probe.rows import LabelledAnswer
+from sluicegate.gateway.commands.progress import bar
 from sluicegate.plugins.errors import ConfigurationError
 from sluicegate.safety.judging.settings import AnswerProbeSettings
 from sluicegate.safety.judging.units import UnitCutter
@@ -59,10 +60,10 @@ def states(
     unit_chars: int,
     *,
     tokens: int = 0,
-    note: Callable[[int], None] = lambda done: None,
 ) -> list[AnswerStates]:
     """Return the states of each answer. `tokens`: most of one answer that are kept one by one, evenly taken."""
     found: list[AnswerStates] = []
+    show = bar("answers")
     for number, row in enumerate(rows):
         prompt, answer, unit_of = _tokenised(model, row, unit_chars)
         read = states_of(model, prompt + answer, layers)[len(prompt) :].float().cpu()  # [T, L, d]
@@ -71,7 +72,7 @@ def states(
         sizes = torch.bincount(unit_of, minlength=count).clamp(min=1)
         kept = torch.linspace(0, len(read) - 1, min(tokens, len(read))).long() if tokens else torch.zeros(0).long()
         found.append(AnswerStates(sums / sizes[:, None, None], read[kept].clone(), unit_of[kept]))
-        note(number + 1)
+        show(number + 1, len(rows))
     return found
 
 

@@ -62,11 +62,11 @@ def chosen(
     return [int(np.argmax(reached))], {str(layer): value for layer, value in zip(layers, reached, strict=True)}
 
 
-def left_out(sample: ProbeSample, folds: Sequence[int], hidden: int, seed: int) -> Floats:
+def left_out(sample: ProbeSample, folds: Sequence[object], hidden: int, seed: int) -> Floats:
     """Return the score of each answer by a probe that saw none of its fold. A fold without which only one class would
     be left is scored by a probe of all."""
     held = np.zeros(len(sample.y))
-    for fold in sorted(set(folds)):
+    for fold in dict.fromkeys(folds):
         mine = torch.tensor([one == fold for one in folds])
         rest = part_of(sample, ~mine)
         known = rest if 0 < float(rest.y.sum()) < len(rest.y) else sample
