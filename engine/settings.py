@@ -105,7 +105,7 @@ class RepetitionSettings:
 class EngineSettings:
     models: tuple[ModelSettings, ...] = (ModelSettings(),)
     """Loaded at start: a list, or a table by name."""
-    block_size: Count = 16
+    block_size: Annotated[int, Within(1, 4096)] = 16
     """Positions in a KV block; prefixes are reused in whole blocks."""
     num_blocks: Count | None = None
     """Blocks of each model; None = as many as fit into `kv_cache_bytes`."""
@@ -119,9 +119,9 @@ class EngineSettings:
     steps_ahead: StepsAheadKind = "auto"
     """Launch a step's forward pass before the host's work for the step before is done: `auto`: on CUDA devices, where
     it pays; `always`: on every device, to try it out. Answers do not change."""
-    max_batch_size: Count = 32
+    max_batch_size: Annotated[int, Within(1, 65_536)] = 32
     """Requests that run at the same time."""
-    max_batch_tokens: int = 512
+    max_batch_tokens: Annotated[int, Within(1, 1_048_576)] = 512
     """New tokens of a step, prompts' chunks and decode rows together: bounds how long a prompt can hold up others."""
     prefill_slowdown: float = 1.8
     """How many times longer than a plain decode step one may take that also reads a part of a prompt longer than

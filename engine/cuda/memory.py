@@ -11,6 +11,8 @@ import torch
 from sluicegate.engine.failures import first_line
 from sluicegate.plugins import ModelLoadError
 
+CPU_ALLOCATOR = "DefaultCPUAllocator"
+
 
 class DeviceMemory(NamedTuple):
     """Bytes free and in total."""
@@ -76,6 +78,13 @@ def fitting(what: str) -> Iterator[None]:
         raise ModelLoadError(
             f"{what} does not fit into the device's memory ({first_line(error)}); choose a smaller model or dtype, "
             "lower kv_cache_bytes or device_memory, or remove another model first"
+        ) from error
+    except RuntimeError as error:
+        if CPU_ALLOCATOR not in str(error):  # torch has no class of its own for a CPU without memory
+            raise
+        raise ModelLoadError(
+            f"{what} does not fit into memory ({first_line(error)}); choose a smaller model, or lower num_blocks, "
+            "block_size or max_batch_tokens"
         ) from error
 
 

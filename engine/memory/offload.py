@@ -41,14 +41,22 @@ class OffloadStore:
     thread writes. Takes part in a `BlockPool`, whose block `index` is block `index` of `pool`."""
 
     def __init__(self, pool: KVPool, budget_bytes: int, folder: str | None = None) -> None:
-        """Reserve `budget_bytes` in a file in `folder`; None = in memory. Raises `ConfigurationError` where that is
-        less than one block."""
+        """Open a file in `folder` for `budget_bytes`; None = in memory. Raises `ConfigurationError` where that is less
+        than one block, or more than the machine's memory."""
         self.counters = OffloadCounters()
         self._pool = pool
-        self._free_slots = list(range(budget_bytes // pool.block_bytes - 1, -1, -1))
-        if not self._free_slots:
+        self._slots = budget_bytes // pool.block_bytes
+        self._used_slots = 0
+        """The slots from here on were never used."""
+        self._free_slots: list[int] = []
+        if self._slots < 1:
             raise ConfigurationError(
                 f"engine: offload_bytes is {budget_bytes}, and one block has {pool.block_bytes}; give room for many"
+            )
+        if folder is None and budget_bytes > (memory := memory_bytes()):
+            raise ConfigurationError(
+                f"engine: offload_bytes is {budget_bytes:,}, and this machine has {memory:,} bytes of memory; "
+                "lower it, or name a folder for the file (offload_path)"
             )
         self._file = _open(folder)
         self._kept: OrderedDict[Digest, _OffloadedBlock] = OrderedDict()
@@ -68,10 +76,18 @@ class OffloadStore:
             self.counters.lost += 1
             return
         data = self._pool.read_block(index)
-        slot = self._free_slots.pop() if self._free_slots else self._kept.popitem(last=False)[1].slot
-        kept = self._kept[digest] = _OffloadedBlock(slot, tokens, crc32(data), data)
+        kept = self._kept[digest] = _OffloadedBlock(self._slot(), tokens, crc32(data), data)
         self.counters.saved += 1
         self._writer.submit(self._write, kept, data)
+
+    def _slot(self) -> int:
+        """Return a free slot, that of the least recently used block where there is none."""
+        if self._free_slots:
+            return self._free_slots.pop()
+        if self._used_slots < self._slots:
+            self._used_slots += 1
+            return self._used_slots - 1
+        return self._kept.popitem(last=False)[1].slot
 
     def has(self, digest: Digest, tokens: Seq[int]) -> bool:
         kept = self._kept.get(digest)
@@ -113,6 +129,11 @@ class OffloadStore:
         finally:
             kept.data = None
             self._room.release()
+
+
+def memory_bytes() -> int:
+    """Return the size of the machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _open(folder: str | None) -> RawIOBase:

@@ -22,6 +22,8 @@ from sluicegate.plugins import SluicegateError
 
 log = logging.getLogger("sluicegate.grpc")
 TICK_S = 0.1
+MOST = 2**31 - 1
+"""Largest number that an option of gRPC takes."""
 OPTIONS = ("[grpc] host", "[grpc] port")
 
 
@@ -75,17 +77,17 @@ class GrpcServer:
             raise no_listening(host, asked.port, OSError(0, str(error)), OPTIONS) from error
 
     def _options(self) -> list[tuple[str, int]]:
-        limits, ping_ms = self._runtime.settings.server, int(self._asked.ping_s * 1000)
+        limits, ping_ms = self._runtime.settings.server, _ms(self._asked.ping_s)
         return [
             ("grpc.so_reuseport", 0),
-            ("grpc.max_receive_message_length", limits.max_body_bytes),
+            ("grpc.max_receive_message_length", min(limits.max_body_bytes, MOST)),
             ("grpc.max_send_message_length", -1),
-            ("grpc.max_metadata_size", limits.max_head_bytes),
-            ("grpc.absolute_max_metadata_size", limits.max_head_bytes),
+            ("grpc.max_metadata_size", min(limits.max_head_bytes, MOST)),
+            ("grpc.absolute_max_metadata_size", min(limits.max_head_bytes, MOST)),
             ("grpc.max_concurrent_streams", self._asked.calls_per_connection),
-            ("grpc.server_handshake_timeout_ms", int(limits.head_s * 1000)),
-            ("grpc.keepalive_time_ms", int(limits.heartbeat_s * 1000)),
-            ("grpc.keepalive_timeout_ms", int(limits.stall_s * 1000)),
+            ("grpc.server_handshake_timeout_ms", _ms(limits.head_s)),
+            ("grpc.keepalive_time_ms", _ms(limits.heartbeat_s)),
+            ("grpc.keepalive_timeout_ms", _ms(limits.stall_s)),
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.min_ping_interval_without_data_ms", ping_ms),
             ("grpc.http2.min_recv_ping_interval_without_data_ms", ping_ms),
@@ -113,6 +115,11 @@ class GrpcServer:
             await self._server.stop(drain_s + LAST_WORDS_S)
         finally:
             end.cancel()
+
+
+def _ms(seconds: float) -> int:
+    """Return milliseconds as an option of gRPC can say them: none of them is longer than 24 days."""
+    return max(1, min(int(seconds * 1000), MOST))
 
 
 def _is_news(record: logging.LogRecord) -> bool:

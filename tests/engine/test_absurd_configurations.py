@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
-from sluicegate.engine import load_model
+from sluicegate.engine import EngineSettings, load_model
+from sluicegate.engine.construction import make_core
+from sluicegate.engine.sequences.delivery import Outbox
 from sluicegate.plugins import ModelLoadError
+from tests.engine.conftest import MakeModel
 from tests.engine.tiny_models import save_tiny
 
 
@@ -77,3 +80,9 @@ def test_a_field_that_no_model_can_have_is_refused_by_its_name(
     with pytest.raises(ModelLoadError, match=message) as found:
         load_model(folder)
     assert not re.search(r"\w+Error: ", str(found.value))
+
+
+def test_a_cache_that_no_memory_holds_is_refused_with_what_to_lower(tiny: MakeModel) -> None:
+    """It was torch's bare RuntimeError; a list of a million million blocks came after it."""
+    with pytest.raises(ModelLoadError, match=r"the KV cache of 'llama' .* fit into memory .* lower num_blocks"):
+        make_core(tiny(), EngineSettings(num_blocks=10**12), Outbox())

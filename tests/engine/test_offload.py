@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -195,3 +196,21 @@ def test_keeping_blocks_needs_names_for_them() -> None:
         EngineSettings.of({"offload_bytes": 1 << 20, "prefix_caching": False})
     with pytest.raises(ConfigurationError, match="offload_bytes"):
         EngineSettings.of({"offload_bytes": -1})
+
+
+def test_room_that_is_not_used_yet_costs_nothing(tmp_path: Path) -> None:
+    """A list of all its places took 30 GB for a file of 10 TB."""
+    memory, _ = pool_of(8)
+    tracemalloc.start()
+    try:
+        OffloadStore(memory, 2**24 * memory.block_bytes, str(tmp_path))
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_more_than_the_machines_memory_is_refused_in_memory(tmp_path: Path) -> None:
+    memory, _ = pool_of(8)
+    with pytest.raises(ConfigurationError, match=r"bytes of memory; lower it, or name a folder .*offload_path"):
+        OffloadStore(memory, 2**50)
+    OffloadStore(memory, 2**50, str(tmp_path))

@@ -89,6 +89,12 @@ def test_missing_libraries_are_named_with_the_extra(monkeypatch: Any) -> None:
     assert "sluicegate[grpc]" in str(caught.value.__cause__)
 
 
+def test_times_and_sizes_that_grpc_has_no_numbers_for_are_as_large_as_it_has() -> None:
+    server = {"heartbeat_s": 1e9, "stall_s": 1e9, "head_s": 1e9, "max_body_bytes": 2**40, "max_head_bytes": 2**40}
+    with spoken(server=server) as (_, client):
+        assert client.generate(asking()).choices
+
+
 def test_an_address_for_others_needs_keys() -> None:
     settings = load(overrides={"grpc": {"enabled": True, "host": "0.0.0.0"}})
     with pytest.raises(ConfigurationError, match=r"refusing to listen on 0\.0\.0\.0"):
