@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from sluicegate.engine import EngineSettings, load_model
-from sluicegate.engine.construction import make_core
-from sluicegate.engine.sequences.delivery import Outbox
+from sluicegate.engine import load_model
+from sluicegate.engine.cuda.memory import fitting
 from sluicegate.plugins import ModelLoadError
-from tests.engine.conftest import MakeModel
 from tests.engine.tiny_models import save_tiny
 
 
@@ -82,7 +81,7 @@ def test_a_field_that_no_model_can_have_is_refused_by_its_name(
     assert not re.search(r"\w+Error: ", str(found.value))
 
 
-def test_a_cache_that_no_memory_holds_is_refused_with_what_to_lower(tiny: MakeModel) -> None:
-    """It was torch's bare RuntimeError; a list of a million million blocks came after it."""
-    with pytest.raises(ModelLoadError, match=r"the KV cache of 'llama' .* fit into memory .* lower num_blocks"):
-        make_core(tiny(), EngineSettings(num_blocks=10**12), Outbox())
+def test_what_no_memory_holds_is_refused_with_what_to_lower_on_a_cpu_too() -> None:
+    """It was torch's bare RuntimeError."""
+    with pytest.raises(ModelLoadError, match=r"the steps does not fit into memory .* lower num_"), fitting("the steps"):
+        torch.empty(2**52)
