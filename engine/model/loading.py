@@ -17,7 +17,7 @@ from sluicegate.engine.checkpoints.draft_heads import load_heads
 from sluicegate.engine.checkpoints.folders import refuse_irregular
 from sluicegate.engine.checkpoints.generation_config import draw_defaults, end_tokens, what_is_unheeded, what_never_ends
 from sluicegate.engine.checkpoints.gguf.files import GgufFile
-from sluicegate.engine.checkpoints.gguf.metadata import what_cuts_texts
+from sluicegate.engine.checkpoints.gguf.metadata import file_notes
 from sluicegate.engine.checkpoints.lora import LowRank, adapter_folder, merge_adapter, read_adapter
 from sluicegate.engine.checkpoints.misfits.strange_fields import naming_strange_fields
 from sluicegate.engine.checkpoints.progress import OnProgress, reporting, watching
@@ -176,7 +176,7 @@ def _loaded(
     ends, odd = end_tokens(module, tokenizer, vocab_size, where)
     notes += what_never_ends(odd) + what_is_zero(module, name)
     if where.endswith(".gguf"):
-        notes += what_cuts_texts(GgufFile(Path(where), where))
+        notes += file_notes(GgufFile(Path(where), where))
     else:
         notes += what_is_unheeded(checkpoint_folder(where))
     settle_beside(weight_tensors(module))

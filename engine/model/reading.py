@@ -28,7 +28,12 @@ from sluicegate.engine.checkpoints.gguf.files import (
     scale_positions,
     size_experts,
 )
-from sluicegate.engine.checkpoints.gguf.metadata import heed_fields, refuse_misplaced, refuse_strange_ids
+from sluicegate.engine.checkpoints.gguf.metadata import (
+    heed_fields,
+    refuse_incomplete,
+    refuse_misplaced,
+    refuse_strange_ids,
+)
 from sluicegate.engine.checkpoints.gguf.outline import config_of_file, tokenizer_of_file
 from sluicegate.engine.checkpoints.gguf.tensors import gguf_tensors
 from sluicegate.engine.checkpoints.guard_heads import is_token_guard
@@ -266,6 +271,7 @@ def _checked_gguf(where: str) -> GgufFile:
     file = GgufFile(Path(where), where)
     refuse_misplaced(file)
     refuse_mistyped(file)
+    refuse_incomplete(file)
     refuse_strange_ids(file)
     return file
 

@@ -42,7 +42,8 @@ class Detokenizer:
         return _WindowStream(self) if self._to_bytes is None else _ByteStream(self, self._strip)
 
     def token_bytes(self, token_id: int) -> bytes:
-        """Return the bytes of a token, possibly a part of a code point; special tokens are spelled out."""
+        """Return the bytes of a token, possibly a part of a code point; special tokens are spelled out. Those of
+        sentencepiece that were added are read as its pieces: Gemma's run of two spaces is added as `▁▁`."""
         found = self._bytes.get(token_id)
         if found is None:
             found = self._bytes[token_id] = self._spell(token_id)
@@ -74,9 +75,9 @@ class Detokenizer:
         return str(text)
 
     def _spell(self, token_id: int) -> bytes:
-        if token_id in self._added:
+        if token_id in self._added and (token_id in self._hidden or self._to_bytes is not _sentencepiece):
             return str(self._added[token_id]).encode()
-        token = self._tokenizer.convert_ids_to_tokens(token_id)
+        token = self._added.get(token_id) or self._tokenizer.convert_ids_to_tokens(token_id)
         if token is None:
             return b""
         return self._to_bytes(token) if self._to_bytes else self.decode([token_id]).encode()

@@ -27,6 +27,7 @@ def sentencepiece_like() -> PreTrainedTokenizerFast:
     steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
     tokenizer.decoder = decoders.Sequence(steps)
     tokenizer.add_special_tokens(["<s>", "</s>"])
+    tokenizer.add_tokens([AddedToken(text, normalized=True) for text in ("▁▁", "<td>", "x▁<", "<0x41>")])
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>")
 
 
@@ -90,8 +91,9 @@ def test_an_answer_cut_by_its_length_has_no_replacement_character_and_all_its_to
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.one_of(st.integers(259, 264).map(lambda i: [i]), TEXTS.map(lambda t: [3 + b for b in t.encode()]))))
+@given(st.lists(st.one_of(st.integers(259, 266).map(lambda i: [i]), TEXTS.map(lambda t: [3 + b for b in t.encode()]))))
 def test_byte_fallback_tokens_of_valid_text_join_to_the_whole(parts: list[list[int]]) -> None:
+    """Also tokens that were added, as Gemma's runs of spaces are."""
     ids = [token for part in parts for token in part]
     assert "".join(pieces_of(sentencepiece_like(), ids)) == whole(sentencepiece_like(), ids)
 
@@ -152,3 +154,11 @@ def test_tokens_beside_a_stop_string_do_not_depend_on_how_many_come_at_once(
         return found + list(last.token_ids), text + last.text
 
     assert given_by([True] * 10) == given_by([False] * 10) == given_by(asked)
+
+
+def test_spaces_of_an_added_token_are_spaces_in_text_and_in_masks() -> None:
+    """They were written as `▁▁`, and a grammar took them for such letters."""
+    tokenizer = sentencepiece_like()
+    [spaces] = tokenizer.convert_tokens_to_ids(["▁▁"])
+    assert Detokenizer(tokenizer).token_bytes(spaces) == b"  "
+    assert "".join(pieces_of(tokenizer, [260, spaces, 261])) == whole(tokenizer, [260, spaces, 261]) == "a  b"

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from transformers import AutoConfig, AutoTokenizer
+from transformers import AutoConfig, AutoTokenizer, Gemma3TextConfig
 
-from sluicegate.engine import load_model
+from sluicegate.engine import Detokenizer, load_model
 from sluicegate.engine.checkpoints.gguf.files import GgufFile
 from sluicegate.engine.checkpoints.gguf.outline import config_of_file, outline, tokenizer_of_file
 from tests.engine.gguf_bytes import LIST, TEXT, UINT32, GgufParts
@@ -99,3 +99,34 @@ def test_the_package_never_reads_the_whole_file(file: GgufFile, monkeypatch: pyt
     load_model(file.path)
     assert read
     assert file.path not in read
+
+
+def test_runs_of_spaces_are_cut_as_sentencepiece_does(tmp_path: Path) -> None:
+    """The longest that the file marks as user-defined comes first, before anything is merged: four spaces, then a word
+    that begins with one. `transformers` does not add these tokens, and merges all spaces alike."""
+    folder = save_tiny(tmp_path / "whole", "llama", tie_word_embeddings=False, head_dim=12)
+    special, pieces = ["<pad>", "<eos>", "<bos>", "<unk>"], ["\u2581", "a", "\u2581a"]
+    runs = [" " * count for count in (2, 3, 4)]
+    tokens = [*special, *(f"<0x{byte:02X}>" for byte in range(256)), *runs, *pieces]
+    kinds = [3] * 4 + [6] * 256 + [4] * 3 + [1] * 3
+    fields: dict[str, tuple[int, Any]] = {
+        "general.architecture": (TEXT, b"gemma3"),
+        "tokenizer.ggml.model": (TEXT, b"llama"),
+        "tokenizer.ggml.tokens": (LIST, (TEXT, [token.encode() for token in tokens])),
+        "tokenizer.ggml.scores": (LIST, (6, [0.0] * len(tokens))),
+        "tokenizer.ggml.token_type": (LIST, (5, kinds)),
+    }
+    parts = (
+        GgufParts.of(write_gguf(folder, tmp_path / "m.gguf"))
+        .without("tokenizer.ggml.merges")
+        .without("tokenizer.ggml.pre")
+    )
+    for name, (kind, value) in fields.items():
+        parts = parts.saying(name, kind, value)
+    file = GgufFile(parts.write(tmp_path / "m.gguf"), "m.gguf")
+    tokenizer = tokenizer_of_file(file, Gemma3TextConfig())
+    ids = tokenizer.encode("a" + 5 * " " + "a", add_special_tokens=False)
+    assert [tokens[token] for token in ids] == ["a", "    ", "\u2581a"]
+    assert tokenizer.decode(ids) == "a     a"
+    stream = Detokenizer(tokenizer).stream()
+    assert "".join(map(stream.feed, ids)) + stream.close() == "a     a"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -186,3 +187,26 @@ def test_texts_that_are_cut_by_another_rule_are_said(
     changed = changed if rule is None else changed.saying("tokenizer.ggml.pre", TEXT, rule)
     notes = load_model(changed.write(tmp_path / "m.gguf")).notes
     assert f"its GGUF file {said} by which texts are cut into words: they are cut as GPT-2 does" in notes
+
+
+def test_a_field_whose_name_is_damaged_is_missed_or_said(parts: GgufParts, tmp_path: Path) -> None:
+    """One bit of a name makes a field that no program knows, and a default of the field that was meant."""
+    name = "llama.attention.layer_norm_rms_epsilon"
+    changed = parts.without(name).saying("llama.attention.layer_norm_rms_epsimon", FLOAT32, 1e-5)
+    with pytest.raises(ModelLoadError, match=rf"says no {re.escape(name)} nor llama\.attention\.layer_norm_epsilon, "):
+        load_model(changed.write(tmp_path / "m.gguf"))
+    changed = parts.without("llama.rope.freq_base").saying("lmama.rope.freq_base", FLOAT32, 1e4)
+    notes = load_model(changed.write(tmp_path / "m.gguf")).notes
+    assert "its GGUF file has fields that are not known here, and not used: lmama.rope.freq_base" in notes
+
+
+@pytest.mark.parametrize("name", ["attention.sliding_window", "rope.freq_base"])
+def test_gemma_3_needs_fields_whose_defaults_differ_between_programs(
+    name: str, parts: GgufParts, tmp_path: Path
+) -> None:
+    """`transformers` takes a window of 4096 where llama.cpp has none, and a base of 1,000,000 where it has 10,000."""
+    fields = {key.replace(b"llama.", b"gemma3."): value for key, value in parts.fields.items()}
+    fields |= {b"general.architecture": (TEXT, b"gemma3"), b"gemma3.attention.sliding_window": (UINT32, 512)}
+    changed = replace(parts, fields=fields).without(f"gemma3.{name}")
+    with pytest.raises(ModelLoadError, match=rf"says no gemma3\.{re.escape(name)}, without which"):
+        load_model(changed.write(tmp_path / "m.gguf"))

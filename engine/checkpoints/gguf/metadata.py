@@ -7,6 +7,7 @@ computed are in the configuration or refused.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from sluicegate.engine.checkpoints.gguf.files import GgufFile
@@ -30,6 +31,13 @@ _HEEDED: Mapping[str, tuple[str, tuple[Any, ...]]] = {
 }
 """Fields of an architecture: name in a configuration ('' = none), and values that ask for nothing."""
 _OTHER_NAMES = {"num_experts": ("num_local_experts", "n_routed_experts")}
+_EPSILONS = ("attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon")
+_NEEDED: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "gemma3": (("attention.sliding_window",), ("rope.freq_base",)),
+}
+"""Fields of an architecture, one of each group, for which `transformers` has another default than llama.cpp."""
+_OF_NO_MODEL = ("general", "tokenizer", "split", "quantize", "imatrix")
+"""First parts of names of fields that describe the file, or that are checked by themselves."""
 _PLAIN_SPLITS = ("gpt-2", "gpt2", "mpt", "olmo", "jais", "trillion")
 """Names of the way that GPT-2 cuts texts, which a byte-level tokenizer has where its file says no other."""
 
@@ -75,6 +83,17 @@ def refuse_strange_ids(file: GgufFile) -> None:
         )
 
 
+def refuse_incomplete(file: GgufFile) -> None:
+    """Raise `ModelLoadError` where a field is missing whose default differs between programs."""
+    for names in (_EPSILONS, *_NEEDED.get(file.architecture, ())):
+        if all(file.field(name) is None for name in names):
+            said = " nor ".join(f"{file.architecture}.{name}" for name in names)
+            raise ModelLoadError(
+                f"{file.where!r} says no {said}, without which answers would be those of another model; it is damaged, "
+                "or was converted by another program. Fetch it anew, or name the checkpoint that it was made of"
+            )
+
+
 def heed_fields(config: Any, file: GgufFile) -> None:
     """Write fields of the file that change what is computed into the configuration. Raises `ModelLoadError` for those
     that it has no place for."""
@@ -103,7 +122,31 @@ def _refuse_other_widths(text: Any, file: GgufFile) -> None:
             )
 
 
-def what_cuts_texts(file: GgufFile) -> tuple[str, ...]:
+def file_notes(file: GgufFile) -> tuple[str, ...]:
+    """Return sentences on what is in a file, or missing there, that an operator should know."""
+    return _what_is_unknown(file) + _what_cuts_texts(file)
+
+
+def _what_is_unknown(file: GgufFile) -> tuple[str, ...]:
+    known = _known_fields(file.architecture)
+    strange = [one for one in file.header.fields if one not in known and one.split(".")[0] not in _OF_NO_MODEL]
+    if not strange:
+        return ()
+    more = f" and {len(strange) - 3} more" if len(strange) > 3 else ""
+    return (f"its GGUF file has fields that are not known here, and not used: {', '.join(strange[:3])}{more}",)
+
+
+@cache
+def _known_fields(architecture: str) -> frozenset[str]:
+    """Return the names of fields that the package `gguf` knows."""
+    from gguf.constants import Keys
+
+    groups = [group for group in vars(Keys).values() if isinstance(group, type)]
+    names = [name for group in groups for name in vars(group).values() if isinstance(name, str)]
+    return frozenset(name.replace("{arch}", architecture) for name in names)
+
+
+def _what_cuts_texts(file: GgufFile) -> tuple[str, ...]:
     """Return a sentence on texts that are cut into words by another rule than the file names; () if they are not."""
     from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
 

@@ -17,6 +17,10 @@ from sluicegate.engine.checkpoints.gguf.header import GgufField
 
 _TEXT, _F32 = 8, 0
 _TOKENIZER = "tokenizer."
+_TOKENS, _KINDS = "tokenizer.ggml.tokens", "tokenizer.ggml.token_type"
+_USER_DEFINED = 4
+_SPACE = "\u2581"
+"""How sentencepiece spells a space."""
 _MOST_ITEMS = 61
 """Items of a list of the tokenizer that an outline has."""
 
@@ -29,7 +33,7 @@ def config_of_file(file: GgufFile) -> Any:
         (Path(folder) / file.path.name).write_bytes(outline(file))
         config = AutoConfig.from_pretrained(folder, gguf_file=file.path.name, trust_remote_code=False)
     config.name_or_path = str(file.path.parent)
-    tokens = file.length("tokenizer.ggml.tokens")
+    tokens = file.length(_TOKENS)
     if tokens > _MOST_ITEMS == config.vocab_size != file.field("vocab_size"):  # counted in the outline
         config.vocab_size = tokens
     return config
@@ -43,8 +47,28 @@ def tokenizer_of_file(file: GgufFile, config: Any) -> Any:
     kind = TOKENIZER_MAPPING.get(type(config), PreTrainedTokenizerFast)
     names_another = (place / "tokenizer_config.json").exists()
     if names_another or not issubclass(kind, PreTrainedTokenizerFast):
-        return AutoTokenizer.from_pretrained(place, gguf_file=name, trust_remote_code=False)
-    return kind.from_pretrained(place, gguf_file=name)
+        made = AutoTokenizer.from_pretrained(place, gguf_file=name, trust_remote_code=False)
+    else:
+        made = kind.from_pretrained(place, gguf_file=name)
+    _add_runs_of_spaces(made, file)
+    return made
+
+
+def _add_runs_of_spaces(tokenizer: Any, file: GgufFile) -> None:
+    """Add the tokens of spaces that Gemma's files mark as user-defined: sentencepiece takes the longest of those before
+    it merges anything. `transformers` looks for them as the file spells them, and they are respelled in its
+    vocabulary; 34 spaces became 16 and 18, not 31 and 3."""
+    from tokenizers import AddedToken
+
+    kinds = file.value(_KINDS)
+    if kinds is None or file.value("tokenizer.ggml.model") != "llama" or _USER_DEFINED not in kinds:
+        return
+    texts = file.value(_TOKENS)
+    marked = (text for text, kind in zip(texts, kinds, strict=True) if kind == _USER_DEFINED)
+    spelled = [text.replace(" ", _SPACE) for text in marked if text and not text.strip(" ")]
+    vocab, added = tokenizer.get_vocab(), tokenizer.get_added_vocab()
+    missing = [text for text in spelled if text in vocab and text not in added]
+    tokenizer.add_tokens([AddedToken(text, normalized=True, special=False) for text in missing])
 
 
 def outline(file: GgufFile) -> bytes:
