@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,17 @@ def test_a_vocabulary_is_as_large_as_the_file_says_or_its_tokens_are(
     made = GgufFile(parts.write(tmp_path / "gguf" / "other.gguf"), "m.gguf")
     assert config_of_file(made).vocab_size == by_transformers(made.path, AutoConfig).vocab_size
     assert config_of_file(made).vocab_size == (said or file.length("tokenizer.ggml.tokens"))
+
+
+def test_ids_beyond_the_outline_are_no_warning(
+    file: GgufFile, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, parts = f"{file.architecture}.vocab_size", GgufParts.of(file.path)
+    parts = parts.without(name).saying("tokenizer.ggml.eos_token_id", UINT32, 200)
+    made = GgufFile(parts.write(tmp_path / "gguf" / "other.gguf"), "m.gguf")
+    monkeypatch.setattr(logging.getLogger("transformers"), "propagate", True)
+    assert config_of_file(made).eos_token_id == 200
+    assert not caplog.records
 
 
 def test_a_tokenizer_is_that_of_the_file(file: GgufFile) -> None:

@@ -7,7 +7,10 @@ outline instead: all fields of the file, but of the tokenizer's lists only the b
 
 from __future__ import annotations
 
+import logging
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -31,12 +34,29 @@ def config_of_file(file: GgufFile) -> Any:
 
     with TemporaryDirectory(prefix="sluicegate-gguf-") as folder:
         (Path(folder) / file.path.name).write_bytes(outline(file))
-        config = AutoConfig.from_pretrained(folder, gguf_file=file.path.name, trust_remote_code=False)
+        with _unwarned_of_ids():
+            config = AutoConfig.from_pretrained(folder, gguf_file=file.path.name, trust_remote_code=False)
     config.name_or_path = str(file.path.parent)
     tokens = file.length(_TOKENS)
     if tokens > _MOST_ITEMS == config.vocab_size != file.field("vocab_size"):  # counted in the outline
         config.vocab_size = tokens
     return config
+
+
+@contextmanager
+def _unwarned_of_ids() -> Iterator[None]:
+    """Drop warnings of the outline: most ids of special tokens lie beyond its few tokens. Ids beyond the file's are
+    refused at load."""
+    log = logging.getLogger("transformers.configuration_utils")
+    log.addFilter(_is_no_doubt_of_an_id)
+    try:
+        yield
+    finally:
+        log.removeFilter(_is_no_doubt_of_an_id)
+
+
+def _is_no_doubt_of_an_id(record: logging.LogRecord) -> bool:
+    return "_token_id must be" not in str(record.msg)
 
 
 def tokenizer_of_file(file: GgufFile, config: Any) -> Any:
