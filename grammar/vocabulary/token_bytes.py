@@ -72,10 +72,8 @@ def token_bytes(tokenizer: Any) -> list[bytes]:
     for token, number in vocabulary.items():
         if number in special or added.get(number, {}).get("special"):
             continue
-        if number in added:
-            words[number] = token.encode()
-        elif "ByteLevel" in names:
-            words[number] = _byte_level(token)
-        else:
+        if "ByteLevel" not in names:  # its decoder reads added tokens as pieces: Gemma adds runs of spaces as `▁▁`
             words[number] = _sentence_piece(token, marks)
+        else:
+            words[number] = token.encode() if number in added else _byte_level(token)
     return words

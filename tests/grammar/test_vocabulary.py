@@ -64,6 +64,9 @@ def test_sentence_piece_tokens_are_told_as_bytes() -> None:
     )
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="</s>", unk_token="<unk>")
     assert Vocabulary.from_tokenizer(tokenizer).words == (b"", b"", b"\n", b" the", b" ", "é".encode())
+    tokenizer.add_tokens(["▁▁", "<td>"])  # as Gemma's are; its decoder reads them as it reads pieces
+    assert Vocabulary.from_tokenizer(tokenizer).words[6:] == (b"  ", b"<td>")
+    assert tokenizer.decode([6, 3]) == "   the"[1:]  # one space is stripped
 
 
 def test_a_rank_file_is_followed_by_its_special_tokens(tmp_path: Path) -> None:
