@@ -3,8 +3,10 @@
 As vCache is measured (arXiv 2502.03771): questions come again in other words and in near misses, the share of hits and
 the share of wrong answers among all requests are counted by quarter of the stream. Every pair of PAIRS, or of three
 files beside this one, is a topic of two questions; a request is one of them, drawn by rank (Zipf, exponent 1). The
-judges are scripts: what a judge that is always right, always agrees, or errs one time in ten would give. No model is
-measured.
+judges are scripts: what a judge that is always right, always agrees, or errs one time in ten would give.
+
+With `--judge` a real gateway is started instead (`sameness_service.py`), whose cache asks that model: a checkpoint,
+which the gateway serves, or `URL#MODEL`. `--error-bound` and `--embedder` are settings of its cache.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 
+from benchmarks import sameness_service
 from benchmarks.cache import CALLER, EVERYDAY, PAIRS, UNSEEN, pairs
 from benchmarks.common import machine, parser, report
 from sluicegate.cache import MemoryStore, TieredCache, question_of
@@ -125,10 +128,19 @@ def tiers(known: Meaning) -> dict[str, SemanticTier]:
 
 
 def main() -> None:
-    arguments = parser(__doc__, None, 1500, "requests of the stream", form="a file of pairs, as pairs.txt").parse_args()
+    options = parser(__doc__, None, 1500, "requests of the stream", form="a file of pairs, as pairs.txt")
+    options.add_argument("--judge", default="", help="a checkpoint, `bundled` or URL#MODEL, asked by a real gateway")
+    options.add_argument("--error-bound", type=float, default=0.0, help="of the gateway's cache; 0: none (%(default)s)")
+    options.add_argument("--embedder", default="", help="of the gateway's cache (the embedded default)")
+    arguments = options.parse_args()
     known = meanings([arguments.data]) if arguments.data else meanings()
     asked = stream(known, arguments.limit)
-    found = {name: asyncio.run(measured(known, asked, tier)) for name, tier in tiers(known).items()}
+    if arguments.judge:
+        bound, embedder = arguments.error_bound, arguments.embedder
+        service = sameness_service.measured(known, asked, arguments.judge, embedder=embedder, bound=bound)
+        found = {arguments.judge: asyncio.run(service)}
+    else:
+        found = {name: asyncio.run(measured(known, asked, tier)) for name, tier in tiers(known).items()}
     result = {"machine": machine(), "requests": len(asked), "texts": len(set(asked)), **found}
     print(json.dumps(result, indent=2))
     report(arguments, result)
