@@ -9,7 +9,8 @@
   `pairs_manners.txt`, seven sets written one after the other, each measured before the rules were mended with it, and
   of `pairs_wordings.txt` and `pairs_requests.txt`: sets written before the rules and opened when they were done, and
   those they were made with; of `pairs_free.txt`, freely worded, and of `pairs_other_hand.txt` and
-  `pairs_third_hand.txt`, written by others while rules were made and opened when they were done
+  `pairs_third_hand.txt`, written by others while rules were made and opened when they were done; of three more by other
+  hands (`pairs_fourth_hand.txt` and so on), written for the judge of sameness
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ REQUESTS = PAIRS.with_name("pairs_requests.txt")
 FREE = PAIRS.with_name("pairs_free.txt")
 OTHER_HAND = PAIRS.with_name("pairs_other_hand.txt")
 THIRD_HAND = PAIRS.with_name("pairs_third_hand.txt")
+LATER_HANDS = tuple(PAIRS.with_name(f"pairs_{name}_hand.txt") for name in ("fourth", "fifth", "sixth"))
 DIM = 384
 CALLER = Caller("acme")
 
@@ -109,7 +111,11 @@ def errors(path: Path | None) -> dict[str, Any]:
     """Judge the pairs of `path`, by both guards; without it those beside this file."""
     found = {"words, as by default": judged("words", DECIDED_THRESHOLD, path or PAIRS)}
     found["facts, cosine 0.8"] = judged("facts", 0.8, path or PAIRS)
-    for other in (UNSEEN, EVERYDAY, MANNERS, WORDINGS, REQUESTS, FREE, OTHER_HAND, THIRD_HAND) if path is None else ():
+    for other in (
+        (UNSEEN, EVERYDAY, MANNERS, WORDINGS, REQUESTS, FREE, OTHER_HAND, THIRD_HAND, *LATER_HANDS)
+        if path is None
+        else ()
+    ):
         found[f"words, {other.stem.removeprefix('pairs_')}"] = judged("words", DECIDED_THRESHOLD, other)
     return found
 

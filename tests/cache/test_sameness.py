@@ -19,6 +19,7 @@ import pytest
 from benchmarks.cache import (
     EVERYDAY,
     FREE,
+    LATER_HANDS,
     MANNERS,
     OTHER_HAND,
     PAIRS,
@@ -133,6 +134,14 @@ def test_free_paraphrases_reach_a_judge() -> None:
     assert sum(map(proposed, same)) >= 0.9 * len(same)
 
 
+def test_paraphrases_by_other_hands_reach_a_judge_and_most_near_misses_do_not() -> None:
+    """Three sets, of which the last was opened when the rules were done: 85 % of its paraphrases reached a judge."""
+    for file in LATER_HANDS:
+        same, differs = ([pair for pair in pairs(file) if pair.same is kind] for kind in (True, False))
+        assert sum(map(proposed, same)) >= 0.85 * len(same)
+        assert sum(map(proposed, differs)) <= 0.4 * len(differs)
+
+
 async def test_among_near_misses_a_judge_that_is_right_is_shown_the_one_question_that_is_the_same() -> None:
     """152 kept questions and 304 near misses in one scope: three verdicts a request suffice for four of five."""
     right = {frozenset((pair.one, pair.other)) for pair in FREE_PAIRS if pair.same}
@@ -162,12 +171,13 @@ async def test_among_near_misses_a_judge_that_is_right_is_shown_the_one_question
 
 def test_a_number_a_unit_a_name_a_negation_and_a_direction_never_reach_a_judge() -> None:
     """One text of each pair with one of them changed, beside the other wording of the same question."""
-    files = (FREE, REQUESTS, WORDINGS, MANNERS, EVERYDAY, OTHER_HAND, THIRD_HAND)
+    files = (FREE, REQUESTS, WORDINGS, MANNERS, EVERYDAY, OTHER_HAND, THIRD_HAND, *LATER_HANDS)
     for pair in (pair for file in files for pair in pairs(file) if pair.same):
         counters = {*NEGATIONS} & {*canonical_words(pair.one), *canonical_words(pair.other)}
-        for changed in altered(pair.one, negate=not counters):
-            alike = judged_digest(changed, "") == judged_digest(pair.other, "")
-            assert not alike or what_differs(changed, pair.other), (changed, pair.other)
+        for one, other in ((pair.one, pair.other), (pair.other, pair.one)):
+            for changed in altered(one, negate=not counters):
+                alike = judged_digest(changed, "") == judged_digest(other, "")
+                assert not alike or what_differs(changed, other), (changed, other)
 
 
 ANOTHER_UNIT = {
@@ -225,6 +235,7 @@ def altered(text: str, *, negate: bool) -> Iterator[str]:
         ("Are hearing tests free for over 60s?", "Do hearing tests cost those above sixty anything?"),
         ("Can my six year old daughter see him?", "My daughter, who's 6, is she seen by him?"),
         ("May I bring 100 ml of perfume?", "Is perfume of 100 millilitres allowed?"),
+        ("Who signs above 10,000 euros?", "Orders over 10k euros, whose signature is it?"),
         ("Where does 5 Elm Court park?", "Elm Court 5: where is the car park?"),
         ("Which one do I take at 42 or 43?", "I fall between 42 and 43, what size is it?"),
         ("Can I pay with Amex at the till?", "Do you take American Express?"),
@@ -267,6 +278,7 @@ def test_what_rules_can_explain_is_put_to_the_judge(one: str, other: str) -> Non
         ("There is no heating, whom do I call?", "Whom do I call about heating?", "negation"),
         ("How do I keep the heater on?", "How can I stop the heater now?", "opposite"),
         ("A table for 6 at 7 pm, please", "Have you got a table for 7 at 6 pm?", "number"),
+        ("Translate it from English to Dutch", "This clause is in Dutch, I want it in English", "direction"),
         ("Is it open at 8 am?", "Can I come in at 8 in the evening?", "number"),
         ("Is the office open at 8 pm?", "Can I call the office at 21:00?", "number"),
         ("How long do 18 months of saving pay?", "What do two years of saving pay?", "number"),

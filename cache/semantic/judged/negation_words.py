@@ -23,7 +23,7 @@ NEGATED = [
     unsubscribe cancel stop quit terminate opt-out | want need
     unsubscribe opt-out | receive get
     silent quiet mute | hear
-    empty out | have leave
+    empty | have leave
     unable impossible | can possible able
     illegal forbid ban prohibit | allow legal may can permit
     forgot forget | know remember
@@ -72,7 +72,6 @@ NEGATED = [
     prevent avoid protect | get catch have become happen
     fail | able can manage do succeed
     refuse | want will let
-    out | work light
     survive | die
     differ other another | same
     bald | hair

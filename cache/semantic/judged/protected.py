@@ -291,4 +291,14 @@ def _directed(one: list[str], other: list[str]) -> bool:
     )
     content = [[word for word in words if len(word) > 2 and not _is_adverb(word)] for words in (one, other)]
     moved = sorted(content[0]) == sorted(content[1]) and content[0] != content[1] and not shared
-    return swapped or turned or moved
+    return swapped or turned or moved or _against(found[0], found[1], other) or _against(found[1], found[0], one)
+
+
+def _against(way: dict[str, str], others: dict[str, str], other: list[str]) -> bool:
+    """Return whether one text names a way, and the other its two ends in the other order, and with no "from" or "to"
+    that says which is which: "from English to Dutch", "it is in Dutch, I want it in English"."""
+    start, end = way.get("from"), way.get("to")
+    if start is None or end is None or start not in other or end not in other:
+        return False
+    said = others.get("from") == start or end in (others.get("to"), others.get("into"))
+    return not said and other.index(start) > other.index(end)

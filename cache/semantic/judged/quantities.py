@@ -76,7 +76,7 @@ SCAN = re.compile(
     |\b(?P<one>a|an|one|per|each|every|half[ ]an?|this|next|last|past)[ ](?P<period>{_SPAN})\b
         (?P<more>[ ]and[ ]a[ ]half\b)?
     |\b(?P<often>{_PERIOD})\b
-    |(?P<amount>\d+(?:\.\d+)?)[ -]?(?P<measure>{_MEASURE})(?![^\W_])(?!(?<=[ ]in)[ ]\w|(?<=[ ]a)[ ]\w)
+    |(?P<amount>\d+(?:\.\d+)?)(?P<of>k|m|bn)?[ -]?(?P<measure>{_MEASURE})(?![^\W_])(?!(?<=[ ]in)[ ]\w|(?<=[ ]a)[ ]\w)
     |\bhalf[ ]an?[ ](?P<halved>{_MEASURE})(?![^\W_])
     |\b(?P<few>{_FEW})\b
     |(?P<plain>\d+(?:[.,:/]\d+)*)(?P<scale>k|m|bn)?(?:st|nd|rd|th)?(?P<rest>[^\W\d_]*)
@@ -258,6 +258,7 @@ def _made(match: re.Match[str]) -> Quantity:
     if found["measure"] or found["halved"]:
         unit = MEASURES[found["measure"] or found["halved"]]
         basic, times = BASIC.get(unit, (unit, 1))
+        times *= SHORT_SCALES.get(found["of"] or "", 1)
         return Quantity("measure", times * float(found["amount"] or 0.5), basic)
     if found["few"]:
         return Quantity("number", FEW_OF[found["few"]], loose=True)
