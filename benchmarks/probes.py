@@ -13,7 +13,8 @@ judged answer has one pass more, without logits. `--tokens` should hold some of 
 
 Reported are the median over rounds of what was added, with a 95 % interval (bootstrap), and the medians' ratio; the
 same of `around`, the engine's thread around its forward passes, which tells much smaller differences apart; and
-`product`, what the probe's product takes right behind a pass. A GGUF file of `benchmarks.gguf_files` is a model of real
+`product`, what the probe's product takes right behind a pass. Where the pass is not compiled (Gemma 3), all four ways
+have the product, and `product` alone tells of it. A GGUF file of `benchmarks.gguf_files` is a model of real
 size.
 
 The judge is `moderate.probe` behind the gateway's own windows, fed with what the engine delivers by sentence: sentences
@@ -41,6 +42,8 @@ from benchmarks import common
 from benchmarks.judges import Case, Score, built, judged
 from benchmarks.shapes import folder_of
 from sluicegate.engine import Engine, EngineSettings, LoadedModel
+from sluicegate.engine.batching.runner import ModelRunner
+from sluicegate.engine.batching.step_inputs import StepInputs
 from sluicegate.engine.batching.trial import first_blocks
 from sluicegate.engine.construction import load
 from sluicegate.engine.cpu.operation_table import Cell, Column, Op
@@ -121,13 +124,12 @@ class Meter:
     @torch.inference_mode()
     def product(self, tokens: int, times: int) -> list[float]:
         """Return what the probe's product takes, in us a token, each time behind a pass over `tokens` tokens, which
-        leaves nothing of it in the CPU's caches. Empty where the product is no part of the pass. Not while the engine
-        works."""
+        leaves nothing of it in the CPU's caches. Not while the engine works."""
         [core] = self.engine._registry.cores
         runner, decoder = core._runner, core._runner._decoder
-        if decoder is None or not decoder.is_probing:
-            return []
         inputs = first_blocks(np.arange(3, 3 + 2 * tokens), tokens, 2 * tokens, runner.pool.block_size)
+        if decoder is None or not decoder.is_probing:
+            return [1e6 * _by_hooks(runner, inputs) / tokens for _ in range(times)]
         table, team = decoder._team._table, decoder._team
         alone = ThreadTeam(table[table[:, Column.OP] == Op.PROBE].copy(), team._reals, team._state, 1)
         found = []
@@ -141,6 +143,19 @@ class Meter:
                 took[computed] = time.perf_counter() - began
             found.append(1e6 * (took[True] - took[False]) / tokens)
         return found
+
+
+def _by_hooks(runner: ModelRunner, inputs: StepInputs) -> float:
+    """Return the seconds that states and scores take behind a pass that is not compiled."""
+    runner.compute(inputs)
+    watched, tokens = runner._watched, len(inputs.ids)
+    assert watched is not None
+    states = [room[:tokens].clone() for room in watched.rooms]
+    began = time.perf_counter()
+    for at, state in enumerate(states):
+        watched.note(at, state)
+    runner._note_states(inputs, [room[:tokens] for room in watched.rooms])
+    return time.perf_counter() - began
 
 
 async def _read(engine: Engine, job: Job) -> None:
@@ -175,7 +190,7 @@ async def measure(given: argparse.Namespace) -> dict[str, Any]:
         "token_us": round(median([one["plain"] for one in whole]), 1),
         "added": {way: _added_to_plain(whole, way) for way in WAYS[1:]},
         "around": {way: _added_to_plain(around, way) for way in WAYS[1:]},
-        "product": _added(product, 0.0) if product else None,
+        "product": _added(product, 0.0),
         "judge": await judge_costs(),
         "judge_in_shadow": await shadow_cost(),
         "machine": common.machine(),

@@ -82,5 +82,6 @@ def _report_text(report: dict[str, object]) -> str:
     return (
         f"{report['out']}: {report['kind']} probe {report['label']!r} on layers {report['layers']} of "
         f"{report['model']}, from {report['rows']} rows ({report['bad']} bad)\n"
-        f"AUC on rows left out {report['auc']}; block = {report['block_at_1_percent']} lets 1 % of the harmless ring"
+        f"AUC on fifths left out {report['auc']}, by prompt; other sources: `probe evaluate`. "
+        f"block = {report['block_at_1_percent']} lets 1 % of the harmless ring"
     )
