@@ -137,6 +137,15 @@ def test_a_rail_that_fails_is_no_all_clear() -> None:
         assert body["sluicegate"]["not_enforced"] == ["screen broken: failed open"]
 
 
+def test_a_rail_without_time_is_named_in_plain_words() -> None:
+    """As where it refuses a chat: the name of a class says nothing to who asks."""
+    stages = {"moderate": {"harm": {"time_budget_s": 1e-9}}}
+    with TestApp(pipeline={"moderate": ["harm"]}, stages=stages) as app:
+        error = app.client.post("/v1/moderations", json={"input": "text"}).json()["error"]
+    assert "'harm' of slot 'moderate' failed: feed() took" in error["message"]
+    assert "OutOfTime" not in error["message"]
+
+
 def test_a_false_positive_is_reported_by_the_id_of_the_refusal_and_kept(app: TestApp) -> None:
     refused = app.ask("All about project nightjar, the book", stream=False)
     told = {"request_id": (refused.error or {})["request_id"], "note": "a book title"}

@@ -88,6 +88,6 @@ class Flusher:
             return  # the journal said so
         full = cannot_be_written(error)
         waits = "in the journal" if self._journal is not None else "in memory"
-        todo = "make room" if full else "it is tried again"
+        todo = "make room, or let it take writes again (a replica takes none)" if full else "it is tried again"
         reason = f"the store does not take usage: {why_of(error)}; it waits {waits}: {todo}"
         self._health.begin("store", reason, error, refuses=full)

@@ -15,7 +15,7 @@ from functools import partial
 from sluicegate.gateway.prompts.lengths import size_of
 from sluicegate.gateway.rails.judged_text import PART
 from sluicegate.gateway.rails.policy import RailSlot
-from sluicegate.gateway.rails.stage_calls import LONGEST_S, contained, within
+from sluicegate.gateway.rails.stage_calls import LONGEST_S, contained, reason_of, within
 from sluicegate.gateway.rails.states import reads_states
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.guarding.screening import RequestTexts, asked, sound
@@ -185,5 +185,5 @@ def _labels(verdict: Verdict) -> Iterator[str]:
 
 def _failed(slot: RailSlot, name: str, rail_policy: RailPolicy, judgement: Judgement, error: Exception) -> None:
     if not rail_policy.may_fail:
-        raise error if isinstance(error, SluicegateError) else StageFailed(slot, name, type(error).__name__) from error
+        raise error if isinstance(error, SluicegateError) else StageFailed(slot, name, reason_of(error)) from error
     judgement.not_enforced.append(f"{slot} {name}: failed open")
