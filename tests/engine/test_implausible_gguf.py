@@ -195,6 +195,8 @@ def test_a_field_whose_name_is_damaged_is_missed_or_said(parts: GgufParts, tmp_p
     changed = parts.without(name).saying("llama.attention.layer_norm_rms_epsimon", FLOAT32, 1e-5)
     with pytest.raises(ModelLoadError, match=rf"says no {re.escape(name)} nor llama\.attention\.layer_norm_epsilon, "):
         load_model(changed.write(tmp_path / "m.gguf"))
+    with pytest.raises(ModelLoadError, match=r"says no llama\.context_length, without which"):
+        load_model(parts.without("llama.context_length").write(tmp_path / "m.gguf"))
     changed = parts.without("llama.rope.freq_base").saying("lmama.rope.freq_base", FLOAT32, 1e4)
     notes = load_model(changed.write(tmp_path / "m.gguf")).notes
     assert "its GGUF file has fields that are not known here, and not used: lmama.rope.freq_base" in notes

@@ -32,6 +32,7 @@ _HEEDED: Mapping[str, tuple[str, tuple[Any, ...]]] = {
 """Fields of an architecture: name in a configuration ('' = none), and values that ask for nothing."""
 _OTHER_NAMES = {"num_experts": ("num_local_experts", "n_routed_experts")}
 _EPSILONS = ("attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon")
+_CONTEXT = ("context_length",)
 _NEEDED: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "gemma3": (("attention.sliding_window",), ("rope.freq_base",)),
 }
@@ -85,7 +86,7 @@ def refuse_strange_ids(file: GgufFile) -> None:
 
 def refuse_incomplete(file: GgufFile) -> None:
     """Raise `ModelLoadError` where a field is missing whose default differs between programs."""
-    for names in (_EPSILONS, *_NEEDED.get(file.architecture, ())):
+    for names in (_EPSILONS, _CONTEXT, *_NEEDED.get(file.architecture, ())):
         if all(file.field(name) is None for name in names):
             said = " nor ".join(f"{file.architecture}.{name}" for name in names)
             raise ModelLoadError(
