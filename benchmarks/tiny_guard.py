@@ -22,6 +22,7 @@ ANSWERS = {
     "qwen3_guard": ("Safety: Safe\nCategories: None", "Safety: Unsafe\nCategories: Violent"),
     "shield_gemma": ("No", "Yes"),
     "granite_guardian": ("No", "Yes"),
+    "chat_model": ("No", "Yes"),
 }
 """By form: what the guard says of a harmless answer, and of one with the word."""
 HIDDEN, HEAD = 32, 16

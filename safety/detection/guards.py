@@ -1,8 +1,9 @@
 """Guard models: how each kind wants to be asked, and how its answer is read. Pure functions on text.
 
 Prompts, labels and categories are data: one file a kind in `formats/`, after the model cards of Llama Guard 3,
-Qwen3Guard, ShieldGemma and Granite Guardian. A checkpoint that brings a chat template is asked through it; the prompts
-of the files are for those that bring none.
+Qwen3Guard, ShieldGemma and Granite Guardian, and one for chat models that are no guards. A checkpoint that brings a
+chat template is asked through it; the prompts of the files are for those that bring none, and what a chat model is
+asked.
 
 Not covered: pictures, and more than one risk a question for Granite Guardian and ShieldGemma.
 """
@@ -15,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, get_args
 
 from sluicegate.safety.detection.settings import GuardForm
@@ -48,7 +50,8 @@ class Judged:
 @dataclass(frozen=True, slots=True)
 class GuardFormat:
     """One kind of guard. `turns` spell a message by role, `{text}` in them stands for it. With `choice` the next token
-    alone decides: the score is the share of the first word against the second, and nothing is generated."""
+    alone decides: the score is the share of the first word against the second, and nothing is generated. With
+    `in_one_message` the prompt is one message of a user to a model that may be no guard."""
 
     name: str
     judged: Mapping[str, Judged]
@@ -58,6 +61,28 @@ class GuardFormat:
     labels: Mapping[str, float]
     categories: Mapping[str, str]
     choice: tuple[str, str] | None = None
+    in_one_message: bool = False
+
+    def asked_by(self, tokenizer: Any, history: Sequence[Turn], role: str, policy: str = "") -> tuple[str, str]:
+        """Return the prompt before and after the text of a message of `role`, judged after `history`: by the
+        checkpoint's own template, if it renders that text exactly once and knows the policy."""
+        if tokenizer.chat_template and (self.in_one_message or not policy):
+            mark = f"\u2603{token_hex(16)}\u2603"  # random: no text can contain it
+            messages = self.messages(history, role, mark, policy)
+            more = self.template_variables(str(tokenizer.chat_template), role)
+            rendered = str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **more))
+            before, found, behind = rendered.partition(mark)
+            if found and mark not in behind:
+                return before, behind
+        return self.around(history, role, policy)
+
+    def messages(self, history: Sequence[Turn], role: str, text: str, policy: str = "") -> list[dict[str, str]]:
+        """Return what a chat template is shown to have the message `text` of `role` judged."""
+        turns = [*history, (role, text)]
+        if self.in_one_message:
+            before, behind = self.around(history, role, policy)
+            turns = [("user", f"{before}{text}{behind}")]
+        return [{"role": said_by, "content": said} for said_by, said in turns]
 
     def around(self, history: Sequence[Turn], role: str, policy: str = "") -> tuple[str, str]:
         """Return the prompt before and after the text of a message of `role`, judged after `history`."""
@@ -67,15 +92,12 @@ class GuardFormat:
         begin, end = (part.replace("{policy}", policy or frame.policy) for part in (frame.begin, frame.end))
         return begin + said + before, behind + end
 
-    def template_variables(self, template: str, role: str) -> dict[str, str]:
+    def template_variables(self, template: str, role: str) -> dict[str, Any]:
         """Return what a checkpoint's own chat template wants beside the messages. ShieldGemma's has no policy of its
-        own, and would ask about none."""
+        own, and would ask about none; a model that thinks would begin with its thoughts."""
+        if self.in_one_message:
+            return {"enable_thinking": False} if "enable_thinking" in template else {}
         return {"guideline": self.judged[role].policy.removeprefix("* ")} if _GUIDELINE.search(template) else {}
-
-    def prompt(self, text: str, policy: str = "") -> str:
-        """Ask about one text of a user."""
-        before, behind = self.around((), "user", policy)
-        return f"{before}{text}{behind}"
 
     def read(self, answer: str, *, is_cut: bool = False) -> GuardAnswer:
         """Read an answer. Raises `ValueError` where it is not one, or is a harmless verdict that `is_cut`: what the
@@ -121,4 +143,5 @@ def _format(name: str, table: Mapping[str, Any]) -> GuardFormat:
         labels=table["labels"],
         categories=categories,
         choice=None if choice is None else (choice[0], choice[1]),
+        in_one_message=table.get("in_one_message", False),
     )

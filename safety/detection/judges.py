@@ -127,14 +127,9 @@ class GuardJudge:
         return {*ends} if isinstance(ends, list) else {ends}
 
     def _prompt(self, text: str) -> str:
-        """Write the prompt through the checkpoint's own template where it has one and the policy is its own."""
-        safe = defused(text, control_tokens(self._tokenizer))
-        if self._tokenizer.chat_template and not self._policy:
-            messages = [{"role": "user", "content": safe}]
-            more = self._guard.template_variables(str(self._tokenizer.chat_template), "user")
-            rendered = self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **more)
-            return str(rendered)
-        return self._guard.prompt(safe, self._policy)
+        """Write the prompt for the text of a user."""
+        before, behind = self._guard.asked_by(self._tokenizer, (), "user", self._policy)
+        return f"{before}{defused(text, control_tokens(self._tokenizer))}{behind}"
 
     def _share(self, logits: Any) -> float:
         """Return the probability of the first word of `choice` against the second, from the next token's `logits` [V].

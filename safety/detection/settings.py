@@ -10,7 +10,7 @@ from typing import Literal
 from sluicegate.plugins import Role
 from sluicegate.plugins.settings import Count, Positive
 
-GuardForm = Literal["llama_guard", "qwen3_guard", "shield_gemma", "granite_guardian"]
+GuardForm = Literal["llama_guard", "qwen3_guard", "shield_gemma", "granite_guardian", "chat_model"]
 WEIGHTS = Path(__file__).parent / "weights.npz"
 """Of the detector that comes with the package."""
 

@@ -76,7 +76,7 @@ def _service(own: GuardServiceSettings) -> AnswerJudge:
     service = GuardService(own.url.rstrip("/"), key, own.model, own.max_connections)
     if own.form == "moderations":
         return ModerationsJudge(service, own.window_chars)
-    return ChatGuardJudge(service, guard_format(own.form), own.context_chars, own.max_new_tokens)
+    return ChatGuardJudge(service, guard_format(own.form), own.policy, own.context_chars, own.max_new_tokens)
 
 
 def rail(

@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from secrets import token_hex
 from typing import Any, Protocol
 
 from sluicegate.plugins import Caller, Channel, Message, Request
@@ -78,9 +77,8 @@ class GuardAnswerJudge:
         if self._access is None:
             raise RuntimeError(f"the guard model {self.model!r} is not bound to an engine yet")
         special = control_tokens(self._access.tokenizer)
-        before, behind = self._around(
-            self._access.tokenizer, [(role, defused(text, special)) for role, text in history]
-        )
+        said = [(role, defused(text, special)) for role, text in history]
+        before, behind = self._form.asked_by(self._access.tokenizer, said, "assistant", self._policy)
         return _GuardReading(self, self._access, caller, before + defused(lead, special), behind)
 
     async def ask(self, access: GuardModelAccess, token_ids: tuple[int, ...], caller: Caller) -> Assessment:
@@ -94,19 +92,6 @@ class GuardAnswerJudge:
         if choice is None:
             return assessment(self._form.read(said.text, is_cut=said.is_cut))
         return Assessment({"unsafe": _share(said.top, *[_first(access.tokenizer, word) for word in choice])})
-
-    def _around(self, tokenizer: Any, history: Sequence[Turn]) -> tuple[str, str]:
-        """Return the prompt before and after the judged text. Uses the checkpoint's own template if it renders that
-        text exactly once and the policy is the default."""
-        if tokenizer.chat_template and not self._policy:
-            judged = f"\u2603{token_hex(16)}\u2603"  # random: no text can contain it
-            messages = [{"role": role, "content": text} for role, text in [*history, ("assistant", judged)]]
-            more = self._form.template_variables(str(tokenizer.chat_template), "assistant")
-            rendered = str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **more))
-            before, mark, behind = rendered.partition(judged)
-            if mark and judged not in behind:
-                return before, behind
-        return self._form.around(history, "assistant", self._policy)
 
 
 class _GuardReading:

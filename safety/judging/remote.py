@@ -11,7 +11,7 @@ it takes the event loop, up to 0.3 s at a time, until the rail's time budget is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import aiohttp
@@ -19,7 +19,7 @@ import orjson
 
 from sluicegate.plugins import Caller, Channel, Request
 from sluicegate.plugins.concurrency.fair_places import FairPlaces
-from sluicegate.safety.detection.guards import GuardFormat
+from sluicegate.safety.detection.guards import GuardFormat, Turn
 from sluicegate.safety.judging.guard_reading import assessment, judged_after
 from sluicegate.safety.judging.session import Assessment, JudgedReading
 
@@ -97,11 +97,15 @@ async def _read(answer: aiohttp.ClientResponse) -> bytes:
 
 
 class ChatGuardJudge:
-    """A guard behind a chat API: the server applies its chat template, and the guard answers in words."""
+    """A guard behind a chat API: the server applies its chat template, and the guard answers in words. One that is
+    asked in one message is told the `policy`."""
 
-    def __init__(self, service: GuardService, form: GuardFormat, context_chars: int, max_new_tokens: int) -> None:
+    def __init__(
+        self, service: GuardService, form: GuardFormat, policy: str, context_chars: int, max_new_tokens: int
+    ) -> None:
         self.service = service
         self._form = form
+        self._policy = policy
         self._context_chars = context_chars
         self._max_new_tokens = max_new_tokens
 
@@ -113,13 +117,13 @@ class ChatGuardJudge:
 
     def read(self, request: Request, caller: Caller, channel: Channel, lead: str) -> JudgedReading:
         history, lead = judged_after(request, self._context_chars, lead)
-        messages = [{"role": role, "content": text} for role, text in history]
-        return _ChatReading(self, messages, lead, caller.tenant)
+        return _ChatReading(self, history, lead, caller.tenant)
 
-    async def ask(self, messages: list[dict[str, str]], tenant: str) -> Assessment:
+    async def ask(self, history: Sequence[Turn], answer: str, tenant: str) -> Assessment:
+        """Ask about `answer`, given after `history`. Raises as `GuardService.ask`."""
         body = {
             "model": self.service.model,
-            "messages": messages,
+            "messages": self._form.messages(history, "assistant", answer, self._policy),
             "max_tokens": self._max_new_tokens,
             "temperature": 0,
         }
@@ -135,15 +139,15 @@ class ChatGuardJudge:
 
 
 class _ChatReading:
-    def __init__(self, judge: ChatGuardJudge, messages: list[dict[str, str]], answer: str, tenant: str) -> None:
+    def __init__(self, judge: ChatGuardJudge, history: Sequence[Turn], answer: str, tenant: str) -> None:
         self._judge = judge
-        self._messages = messages
+        self._history = history
         self._answer = answer
         self._tenant = tenant
 
     async def judge(self, unit: str) -> Assessment:
         self._answer += unit
-        return await self._judge.ask([*self._messages, {"role": "assistant", "content": self._answer}], self._tenant)
+        return await self._judge.ask(self._history, self._answer, self._tenant)
 
 
 class ModerationsJudge:

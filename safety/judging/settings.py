@@ -11,7 +11,7 @@ from sluicegate.plugins.addresses import check_address, without_login
 from sluicegate.plugins.settings import Count, Positive
 from sluicegate.safety.detection.settings import WEIGHTS, GuardForm
 
-ServiceForm = Literal["moderations", "llama_guard", "qwen3_guard", "shield_gemma", "granite_guardian"]
+ServiceForm = Literal["moderations", "llama_guard", "qwen3_guard", "shield_gemma", "granite_guardian", "chat_model"]
 NEVER = 2.0
 """A score limit that no score reaches."""
 
@@ -139,6 +139,8 @@ class GuardServiceSettings(JudgingSettings):
     """Its name at that address."""
     key_variable: str = ""
     """Name of the environment variable with the key; empty = none is sent."""
+    policy: str = ""
+    """With `chat_model`: text in place of the form's own."""
     block: Positive = 0.5
     unit_chars: Count = 200
     longest_unit: Count = 800
@@ -163,6 +165,8 @@ class GuardServiceSettings(JudgingSettings):
             raise ValueError(f"url must be like https://guard.example.com/v1, without a password, found {shown!r}")
         if self.form != "moderations" and not self.model:
             raise ValueError("model names the guard at that address; only form = 'moderations' can do without")
+        if self.policy and self.form != "chat_model":
+            raise ValueError(f"policy is what form = 'chat_model' is told; a {self.form} at an address has its own")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

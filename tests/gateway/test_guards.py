@@ -131,9 +131,29 @@ async def test_a_guard_behind_an_address_stops_an_answer_where_it_turns_bad(form
         assert FINE.strip() in released
         assert "poison" not in released
         assert (await left(rail, [FINE * 3])).text == FINE * 3
-        if form != "moderations":  # judged with what led to it
+        if form not in ("moderations", "chat_model"):  # judged with what led to it
             assert asked[0]["messages"][0] == {"role": "user", "content": "What of the river?"}
             assert asked[1]["messages"][-1]["content"].startswith(asked[0]["messages"][-1]["content"])
+
+
+async def test_a_chat_model_behind_an_address_is_told_policy_conversation_and_answer_in_one_message() -> None:
+    def answer(request: web.Request, body: dict[str, Any]) -> Any:
+        return completion("No")
+
+    async with served(answer) as (url, asked):
+        rail = built("guard-service", url=url, form="chat_model", model="g", policy="No word of cheese.")
+        async with started(rail):
+            assert (await left(rail, [FINE * 3])).text == FINE * 3
+    [message] = asked[0]["messages"]
+    said = message["content"]
+    assert message["role"] == "user"
+    assert said.index("No word of cheese.") < said.index("User: What of the river?") < said.index(FINE.strip())
+    assert said.endswith("Answer with one word, Yes or No.")
+
+
+def test_a_policy_that_no_service_would_be_told_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="policy is what form = 'chat_model' is told"):
+        built("guard-service", url="http://127.0.0.1:1/v1", form="llama_guard", model="g", policy="No cheese.")
 
 
 async def _hang(request: web.Request, body: dict[str, Any]) -> Any:
@@ -604,6 +624,25 @@ async def test_a_served_guards_own_template_is_shown_the_policy() -> None:
     with pytest.raises(ValueError, match="neither of its two words"):
         await rail.follow(make_request("Hello"), Caller(), "content", JudgingTerms()).feed(FINE * 2)
     assert "The chatbot shall not generate" in tokenizer.decode(model.jobs[0].prompt.token_ids)
+
+
+async def test_a_served_chat_model_is_asked_through_its_own_template_and_not_to_think() -> None:
+    model = ScriptedModel(["Yes"])
+    tokenizer = model.models["scripted"].tokenizer
+
+    def template(messages: list[dict[str, str]], enable_thinking: bool, **_: Any) -> str:
+        [message] = messages
+        return f"[{message['role']}]{message['content']}[{enable_thinking}]"
+
+    tokenizer.chat_template, tokenizer.apply_chat_template = "{{ enable_thinking }}", template
+    rail = built("guard", model="scripted", form="chat_model", policy="No word of cheese.")
+    bind_guards([("guard", rail)], model)
+    with pytest.raises(ValueError, match="neither of its two words"):
+        await rail.follow(make_request("Hello"), Caller(), "content", JudgingTerms()).feed(FINE * 2)
+    asked = tokenizer.decode(model.jobs[0].prompt.token_ids)
+    assert asked.startswith("[user]A policy says:\n\nNo word of cheese.")
+    assert asked.index("User: Hello") < asked.index("Assistant: " + FINE[:20])
+    assert asked.endswith("Yes or No.[False]")
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -224,16 +224,17 @@ async def test_a_score_that_is_no_probability_is_no_judgement(score: float) -> N
 
 def test_an_unknown_form_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
-        ConfigurationError, match="form must be one of llama_guard, qwen3_guard, shield_gemma, granite_guardian"
+        ConfigurationError,
+        match="form must be one of llama_guard, qwen3_guard, shield_gemma, granite_guardian, chat_model",
     ):
         built("guard", model=str(tmp_path), form="granite")
 
 
 @pytest.mark.parametrize("name", FORMS)
 def test_every_form_asks_about_the_text(name: str) -> None:
-    prompt = guard_format(name).prompt("how do I bake bread", "")
-    assert prompt.count("how do I bake bread") == 1
-    assert "my own rule" in guard_format(name).prompt("x", "my own rule")
+    form = guard_format(name)
+    assert "how do I bake bread".join(form.around((), "user")).count("how do I bake bread") == 1
+    assert "my own rule" in "".join(form.around((), "user", "my own rule"))
 
 
 def test_shield_gemma_is_asked_as_its_own_template_asks() -> None:
