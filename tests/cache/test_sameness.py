@@ -30,6 +30,7 @@ from benchmarks.cache import (
     Pair,
     pairs,
 )
+from benchmarks.sameness_service import measured
 from sluicegate.cache import MemoryStore, SqliteStore, TieredCache
 from sluicegate.cache.semantic import HashedNgrams, HashedSenses, signature
 from sluicegate.cache.semantic.fact_guard import canonical_words
@@ -476,6 +477,14 @@ async def test_a_chat_that_answers_nonsense_is_a_miss(
     cache = judged(upstream(chat))
     assert not await hit(cache, ONE, OTHER)
     await cache.close()
+
+
+async def test_a_real_gateway_asks_the_judge_that_a_benchmark_names(chat: Any) -> None:
+    """A bad judge: it agrees that two things are one, and the second answer is wrong."""
+    known = {ONE: 1, OTHER: 2}
+    found = await measured(known, [ONE, OTHER], f"http://127.0.0.1:{chat.server_port}/v1#judge")
+    assert (found["hits_by_meaning"], found["wrong"], found["judge_asked"], found["judge_said_yes"]) == (1, 1, 1, 1)
+    assert found["ms_a_verdict"]["p50"] > 0
 
 
 async def test_a_chat_that_is_not_there_is_a_miss() -> None:
