@@ -9,6 +9,9 @@ import torch
 
 from sluicegate.plugins import GenerationFailed, ModelLoadError, Overloaded, SluicegateError
 
+CPU_ALLOCATOR = "DefaultCPUAllocator"
+"""Stands in the `RuntimeError` of a CPU without memory, for which torch has no class."""
+
 
 def as_failure(error: Exception, doing: str) -> SluicegateError:
     """Return `error`, raised while `doing`, as a typed error. Typed ones are returned unchanged; a full device becomes
@@ -34,6 +37,8 @@ def typed_loading(where: str) -> Iterator[None]:
     except (SluicegateError, torch.OutOfMemoryError):
         raise
     except Exception as error:
+        if CPU_ALLOCATOR in str(error):
+            raise
         raise ModelLoadError(
             f"{where!r} cannot be served ({type(error).__name__}: {first_line(error)}); a file of it is damaged, or "
             "says what no such model has. Fetch it anew, or correct what the message names"

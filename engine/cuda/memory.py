@@ -8,10 +8,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from sluicegate.engine.failures import first_line
+from sluicegate.engine.failures import CPU_ALLOCATOR, first_line
 from sluicegate.plugins import ModelLoadError
-
-CPU_ALLOCATOR = "DefaultCPUAllocator"
 
 
 class DeviceMemory(NamedTuple):
@@ -80,7 +78,7 @@ def fitting(what: str) -> Iterator[None]:
             "lower kv_cache_bytes or device_memory, or remove another model first"
         ) from error
     except RuntimeError as error:
-        if CPU_ALLOCATOR not in str(error):  # torch has no class of its own for a CPU without memory
+        if CPU_ALLOCATOR not in str(error):
             raise
         raise ModelLoadError(
             f"{what} does not fit into memory ({first_line(error)}); choose a smaller model, or lower num_blocks, "

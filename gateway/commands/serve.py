@@ -94,6 +94,6 @@ def _overrides(parsed: argparse.Namespace) -> dict[str, Any]:
     named = ("host", "port", "workers")
     server = {name: getattr(parsed, name) for name in named if getattr(parsed, name) is not None}
     found: dict[str, Any] = {"server": server} if server else {}
-    if parsed.model:
+    if parsed.model is not None:
         found["stages"] = {"generate": {"engine": {"models": [parsed.model]}}}
     return found

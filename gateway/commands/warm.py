@@ -32,16 +32,18 @@ def _warm(parsed: argparse.Namespace) -> int:
 def warm(settings: Settings) -> int:
     """Compile what the models of `settings` need, and print what and how long. Raises `ConfigurationError` where
     nothing can be kept, `ModelLoadError` for a model that cannot be served."""
+    from sluicegate.engine.checkpoints.folders import check_folders
     from sluicegate.engine.construction import load_for
     from sluicegate.engine.kernel_list import ADAPTER_KERNELS, kernels_of
     from sluicegate.engine.settings import EngineSettings
     from sluicegate.grammar.kernel_list import GRAMMAR_KERNELS
     from sluicegate.plugins.compiled.kernels import folder
 
+    engine = EngineSettings.of(settings.of_stage("generate", "engine"))
+    check_folders(engine.models)
     began = time.perf_counter()
     kernels: list[Compilable] = [*GRAMMAR_KERNELS]
     made = _build(kernels)
-    engine = EngineSettings.of(settings.of_stage("generate", "engine"))
     models = [load_for(engine, wanted) for wanted in engine.models if wanted.base is None]
     if any(wanted.base is not None for wanted in engine.models):
         kernels += ADAPTER_KERNELS

@@ -12,6 +12,7 @@ import torch
 
 from sluicegate.engine import load_model
 from sluicegate.engine.cuda.memory import fitting
+from sluicegate.engine.failures import typed_loading
 from sluicegate.plugins import ModelLoadError
 from tests.engine.tiny_models import save_tiny
 
@@ -84,4 +85,6 @@ def test_a_field_that_no_model_can_have_is_refused_by_its_name(
 def test_what_no_memory_holds_is_refused_with_what_to_lower_on_a_cpu_too() -> None:
     """It was torch's bare RuntimeError."""
     with pytest.raises(ModelLoadError, match=r"the steps does not fit into memory .* lower num_"), fitting("the steps"):
+        torch.empty(2**52)
+    with pytest.raises(ModelLoadError, match="fit into memory"), fitting("x"), typed_loading("x"):  # not a damaged file
         torch.empty(2**52)

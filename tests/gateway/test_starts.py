@@ -34,6 +34,7 @@ MODELS: dict[str, tuple[Callable[[Path], str], str]] = {
     "a folder that is not there": (lambda path: "./nope", "there is no './nope' here"),
     "a path that is not there": (lambda path: "/no/such/folder", "there is no '/no/such/folder' here"),
     "an empty folder": (lambda path: str(path), "has no config.json"),
+    "an empty name": (lambda path: "", "the folder '' has no config.json"),
     "a file": (lambda path: model(path) + "/config.json", "is a file and no model"),
     "config.json cut short": (lambda path: model(path, config__json="{"), "is not JSON"),
     "config.json that is a list": (lambda path: model(path, config__json="[]"), "names no model_type"),
@@ -64,6 +65,14 @@ def test_a_model_that_cannot_be_one_is_refused_at_once(
     """Before anything is bound or loaded."""
     make, expected = MODELS[situation]
     assert expected in refused(capsys, "--model", make(tmp_path))
+
+
+def test_what_serve_refuses_warm_refuses_in_the_same_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before it has compiled for a minute."""
+    assert main(["warm", "--model", str(tmp_path)]) == 2
+    said = capsys.readouterr()
+    assert "has no config.json; name a folder" in said.err
+    assert said.out == ""
 
 
 UPSTREAM = '[pipeline]\ngenerate = ["upstream"]\n[stages.generate.upstream.models.a]\n'
