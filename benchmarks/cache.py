@@ -9,7 +9,7 @@
   `pairs_manners.txt`, seven sets written one after the other, each measured before the rules were mended with it, and
   of `pairs_wordings.txt` and `pairs_requests.txt`: sets written before the rules and opened when they were done, and
   those they were made with; of `pairs_free.txt`, freely worded, and of `pairs_other_hand.txt` and
-  `pairs_third_hand.txt`, written by others while rules were made and opened when they were done; of three more by other
+  `pairs_third_hand.txt`, written by others while rules were made and opened when they were done; of four more by other
   hands (`pairs_fourth_hand.txt` and so on), written for the judge of sameness
 """
 
@@ -49,7 +49,7 @@ REQUESTS = PAIRS.with_name("pairs_requests.txt")
 FREE = PAIRS.with_name("pairs_free.txt")
 OTHER_HAND = PAIRS.with_name("pairs_other_hand.txt")
 THIRD_HAND = PAIRS.with_name("pairs_third_hand.txt")
-LATER_HANDS = tuple(PAIRS.with_name(f"pairs_{name}_hand.txt") for name in ("fourth", "fifth", "sixth"))
+LATER_HANDS = tuple(PAIRS.with_name(f"pairs_{name}_hand.txt") for name in ("fourth", "fifth", "sixth", "seventh"))
 DIM = 384
 CALLER = Caller("acme")
 

@@ -9,7 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.cache import EVERYDAY, FREE, MANNERS, OTHER_HAND, PAIRS, REQUESTS, THIRD_HAND, UNSEEN, WORDINGS, pairs
+from benchmarks.cache import (
+    EVERYDAY,
+    FREE,
+    LATER_HANDS,
+    MANNERS,
+    OTHER_HAND,
+    PAIRS,
+    REQUESTS,
+    THIRD_HAND,
+    UNSEEN,
+    WORDINGS,
+    pairs,
+)
 from sluicegate.cache.semantic import signature
 from sluicegate.cache.semantic.wording.rewriting import Rewriting
 from sluicegate.cache.semantic.wording.senses import SENSES, rows, senses
@@ -49,6 +61,10 @@ def test_frames_and_senses_are_one_question(one: str, other: str) -> None:
         ("How do I clean Windows?", "How do I clean windows?"),
         ("How do I uninstall Python?", "How do I uninstall packages in Python?"),
         ("Which port does HTTPS use?", "Which port does HTTP use?"),
+        ("Which vaccines are mandatory for entering Ghana?", "Which vaccines are recommended for entering Ghana?"),
+        ("Which vaccines do I need for Ghana?", "Which vaccines should I get for Ghana?"),
+        ("Which tools are required for tiling?", "Which tools are recommended for tiling?"),
+        ("Must I create an account to order?", "Should I create an account to order?"),
         ("Where are my glasses?", "Where is my glass?"),
         ("How do I pay customs?", "How do I pay custom?"),
         ("How do I move photos from Android to iPhone?", "How do I move photos from iPhone to Android?"),
@@ -77,7 +93,7 @@ def test_no_near_miss_is_served_and_paraphrases_are() -> None:
         assert sum(worked_on) >= 0.4 * len(worked_on)
 
 
-@pytest.mark.parametrize(("file", "fewest"), [(OTHER_HAND, 57), (THIRD_HAND, 25)])
+@pytest.mark.parametrize(("file", "fewest"), [(OTHER_HAND, 57), (THIRD_HAND, 25), *((file, 0) for file in LATER_HANDS)])
 def test_no_near_miss_of_another_hand_is_served_and_paraphrases_are(file: Path, fewest: int) -> None:
     """The sets were written by others and opened when the rules were done."""
     served = {
