@@ -58,12 +58,26 @@ def _action(actions: Any, name: str, help: str, run: Callable[[argparse.Namespac
 
 def _create_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", help="a name for the key, shown in usage and logs")
-    parser.add_argument("--team", default="")
-    parser.add_argument("--tenant", default="", help="whose cache and KV blocks it shares (default: its own)")
+    parser.add_argument("--team", type=_named)
+    parser.add_argument("--tenant", type=_named, help="whose cache and KV blocks it shares (default: its own)")
     for name in LISTS:
-        parser.add_argument(f"--{name}", default="", metavar="A,B", help=f"{name} of the key (default: see docs)")
-    parser.add_argument("--expires", default="", metavar="DATE")
+        parser.add_argument(
+            f"--{name}", type=_names, default=(), metavar="A,B", help=f"{name} of the key (default: see docs)"
+        )
+    parser.add_argument("--expires", type=_named, metavar="DATE")
     _add_limits(parser)
+
+
+def _named(text: str) -> str:
+    """Refuse an empty text, as of a variable of a shell that is not set: the key would be open to more."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("it is empty; leave the option out where that is meant")
+    return text
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Read a list. Nothing in it would stand for all."""
+    return tuple(_named(part).strip() for part in text.split(","))
 
 
 def _add_limits(parser: argparse.ArgumentParser) -> None:
@@ -83,13 +97,13 @@ def _usage_parser(parser: argparse.ArgumentParser) -> None:
 
 def _create(parsed: argparse.Namespace) -> int:
     with _store(parsed) as accounts:
-        lists: dict[str, Any] = {name: tuple(filter(None, getattr(parsed, name).split(","))) for name in LISTS}
+        lists: dict[str, Any] = {name: getattr(parsed, name) for name in LISTS}
         lists["expires"] = moment(parsed.expires, "--expires") if parsed.expires else None
         record, secret = create(
             accounts,
             parsed.id,
-            tenant=parsed.tenant,
-            team=parsed.team,
+            tenant=parsed.tenant or "",
+            team=parsed.team or "",
             limits=_limits(parsed),
             **lists,
         )

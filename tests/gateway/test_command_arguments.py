@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,27 @@ def test_a_key_that_would_be_refused_from_the_start_is_not_made(capsys: Capture)
     assert main(["keys", "create", "a", "--expires", "2020-01-01"]) == 2
     assert "`expires` is past" in capsys.readouterr().err
     assert main(["keys", "create", "a", "--expires", "2200-01-01"]) == 0
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("option", ["models", "tools", "mcp", "routes", "rails", "scopes", "team", "tenant", "expires"])
+@pytest.mark.parametrize("text", ["", " ", ","])
+def test_a_key_is_not_open_to_more_since_a_variable_of_the_shell_is_empty(
+    option: str, text: str, capsys: Capture
+) -> None:
+    """`--models "$ALLOWED"` made a key for all models, `--expires "$UNTIL"` one for ever."""
+    if text == "," and option in ("team", "tenant", "expires"):
+        return
+    with contextlib.suppress(SystemExit):
+        main(["keys", "create", "a", f"--{option}", text])
+    said = capsys.readouterr()
+    assert f"--{option}: it is empty; leave the option out" in said.err
+    assert said.out == ""
+
+
+@pytest.mark.usefixtures("store")
+def test_names_in_a_list_may_have_blanks_around_them() -> None:
+    assert main(["keys", "create", "a", "--models", "one, two"]) == 0
 
 
 @pytest.mark.usefixtures("store")
