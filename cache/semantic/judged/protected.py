@@ -89,6 +89,16 @@ class PreparedText:
         return frozenset(text.split())
 
     @cached_property
+    def sides(self) -> tuple[int, int]:
+        """Return the rows of opposites of which the text has a word on the left, and those on the right, as bits: they
+        are compared with many texts."""
+        words, left, right = self.turnable, 0, 0
+        for at, (one, other) in enumerate(OPPOSITES):
+            left |= (not words.isdisjoint(one)) << at
+            right |= (not words.isdisjoint(other)) << at
+        return left, right
+
+    @cached_property
     def switched(self) -> frozenset[str]:
         """Return "on" and "off" where something is switched, or is so."""
         last = len(self.words) - 1
@@ -176,7 +186,7 @@ def difference(a: PreparedText, b: PreparedText) -> str | None:
         return "name"
     if prefixed(a.kinds, b.kinds) or not negated_alike(a.negation, b.negation):
         return "negation"
-    if any(_turned(a.turnable, b.turnable, left, right) for left, right in OPPOSITES):
+    if _opposed(a.sides, b.sides) or _opposed(b.sides, a.sides):
         return "opposite"
     if _turned(a.switched, b.switched, ON, OFF):
         return "opposite"
@@ -237,6 +247,11 @@ def _other_person(a: PreparedText, b: PreparedText) -> bool:
     )
 
 
+def _opposed(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Return whether of a row of opposites one text has the left side alone, and the other the right side alone."""
+    return bool(one[0] & ~one[1] & other[1] & ~other[0])
+
+
 def _turned(one: frozenset[str], other: frozenset[str], left: frozenset[str], right: frozenset[str]) -> bool:
     """Return whether one text has a word of `left` and none of `right`, and the other text the reverse."""
     says = [(not words.isdisjoint(left), not words.isdisjoint(right)) for words in (one, other)]
@@ -291,14 +306,20 @@ def _directed(one: list[str], other: list[str]) -> bool:
     )
     content = [[word for word in words if len(word) > 2 and not _is_adverb(word)] for words in (one, other)]
     moved = sorted(content[0]) == sorted(content[1]) and content[0] != content[1] and not shared
-    return swapped or turned or moved or _against(found[0], found[1], other) or _against(found[1], found[0], one)
+    return (
+        swapped
+        or turned
+        or moved
+        or _against(found[0], found[1], one, other)
+        or _against(found[1], found[0], other, one)
+    )
 
 
-def _against(way: dict[str, str], others: dict[str, str], other: list[str]) -> bool:
+def _against(way: dict[str, str], others: dict[str, str], one: list[str], other: list[str]) -> bool:
     """Return whether one text names a way, and the other its two ends in the other order, and with no "from" or "to"
     that says which is which: "from English to Dutch", "it is in Dutch, I want it in English"."""
     start, end = way.get("from"), way.get("to")
     if start is None or end is None or start not in other or end not in other:
         return False
     said = others.get("from") == start or end in (others.get("to"), others.get("into"))
-    return not said and other.index(start) > other.index(end)
+    return not said and (other.index(start) > other.index(end)) != (one.index(start) > one.index(end))
