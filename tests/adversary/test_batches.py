@@ -241,7 +241,7 @@ def test_below_the_floor_of_free_bytes_nothing_is_uploaded_or_begun(tmp_path: Pa
         batch_id = start(app, 1)
         ended(app, batch_id)
         file_id = batch_of(app, batch_id)["input_file_id"]
-    with scripted(tmp_path, min_free_bytes=1 << 60) as app:
+    with scripted(tmp_path, min_free_bytes=10**15) as app:
         told = app.client.post("/v1/files", **UPLOAD)
         assert refusal(told) == (507, "insufficient_storage")
         assert "min_free_bytes" in told.json()["error"]["message"]

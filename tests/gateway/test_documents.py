@@ -24,6 +24,7 @@ from sluicegate.gateway.upstream.settings import UpstreamModelSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+NAMES_KEY = re.compile(r'^\s*(?:\w*key_env|key_variable) = "(\w+)"', re.MULTILINE)
 BLOCKS = [
     pytest.param(language, code, id=f"{path.relative_to(ROOT)}:{text[: found.start()].count(chr(10)) + 1}")
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -35,8 +36,11 @@ BLOCKS = [
 
 
 @pytest.mark.parametrize(("language", "code"), BLOCKS)
-def test_an_example_is_read_as_it_is_printed(language: str, code: str, tmp_path: Path) -> None:
-    """A configuration makes a gateway, or a prompt template; JSON parses; Python compiles."""
+def test_an_example_is_read_as_it_is_printed(
+    language: str, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A configuration makes a gateway where the keys that it names are set, or a prompt template; JSON parses; Python
+    compiles."""
     if language == "python":
         compile(code, "example", "exec")
     elif language == "json":
@@ -46,7 +50,10 @@ def test_an_example_is_read_as_it_is_printed(language: str, code: str, tmp_path:
     else:
         file = tmp_path / "gateway.toml"
         file.write_text(code.replace('"…"', f'"{"0" * 64}"'), "utf-8")  # a digest of your own
-        compose(load(file, {}), {})
+        keys = dict.fromkeys(NAMES_KEY.findall(code), "a-key")
+        for name, key in keys.items():
+            monkeypatch.setenv(name, key)
+        compose(load(file, {}), keys)
 
 
 def rows(document: str, head: str) -> dict[str, str]:
