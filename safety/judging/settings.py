@@ -11,7 +11,7 @@ from sluicegate.plugins.addresses import check_address, without_login
 from sluicegate.plugins.settings import Count, Positive
 from sluicegate.safety.detection.settings import WEIGHTS, GuardForm
 
-ServiceForm = Literal["moderations", "llama_guard", "qwen3_guard", "shield_gemma", "granite_guardian", "chat_model"]
+ServiceForm = Literal["moderations", GuardForm]
 NEVER = 2.0
 """A score limit that no score reaches."""
 

@@ -32,7 +32,6 @@ from sluicegate.cache.semantic.judged.quantities import (
     Quantity,
     digest_numbers,
     in_figures,
-    moved,
     other_quantities,
     quantities,
     without_spans,
@@ -176,7 +175,7 @@ def what_differs(one: str, other: str) -> str | None:
 
 def difference(a: PreparedText, b: PreparedText) -> str | None:
     """Return what `what_differs` returns, of prepared texts."""
-    if other_quantities(a.quantities, b.quantities) or moved(a.quantities, b.quantities):
+    if other_quantities(a.quantities, b.quantities):
         return "number"
     if _relabelled(a, b) or _relabelled(b, a):
         return "number"

@@ -121,8 +121,8 @@ def digest_numbers(found: Sequence[Quantity]) -> Iterator[str]:
 
 
 def other_quantities(one: Sequence[Quantity], other: Sequence[Quantity]) -> bool:
-    """Return whether a quantity of one text is not in the other, or two of them changed places. Where there are many,
-    they have to be written alike."""
+    """Return whether a quantity of one text is not in the other, or two of them changed places, with or without what is
+    said of them. Where there are many, they have to be written alike."""
     if max(len(one), len(other)) > MOST_PAIRED:
         return [_written(quantity) for quantity in one] != [_written(quantity) for quantity in other]
     pairs, left = _paired(one, other)
@@ -130,7 +130,11 @@ def other_quantities(one: Sequence[Quantity], other: Sequence[Quantity]) -> bool
         return True
     if {quantity.kind for quantity in left[0]} & {quantity.kind for quantity in left[1]}:
         return True  # "one side" and "both sides", "a day" and "weekly"
-    return any(_exchanged(one[a], other[b], one[c], other[d]) for (a, b), (c, d) in combinations(pairs, 2))
+    return any(
+        _exchanged(one[a], other[b], one[c], other[d])
+        or ((a < c) != (b < d) and _moved(one[a], other[b], one[c], other[d]))
+        for (a, b), (c, d) in combinations(pairs, 2)
+    )
 
 
 def _written(one: Quantity) -> tuple[str, float | str, str, str, str]:
@@ -203,19 +207,12 @@ def _exchanged(a: Quantity, b: Quantity, c: Quantity, d: Quantity) -> bool:
     return "" != a.before == d.before != c.before == b.before
 
 
-def moved(one: Sequence[Quantity], other: Sequence[Quantity]) -> bool:
-    """Return whether two quantities of one kind stand in another order without the words that stood around them."""
-    if max(len(one), len(other)) > MOST_PAIRED:
-        return False  # `other_quantities` found them in one order
-    pairs, _ = _paired(one, other)
-    return any(
-        (a < c) != (b < d)
-        and one[a].kind == one[c].kind
-        and one[a].value != one[c].value
-        and not (one[a].loose or one[c].loose or other[b].loose or other[d].loose)
-        and not (_accompanied(one[a], other[b]) and _accompanied(one[c], other[d]))
-        for (a, b), (c, d) in combinations(pairs, 2)
-    )
+def _moved(a: Quantity, b: Quantity, c: Quantity, d: Quantity) -> bool:
+    """Return whether two quantities of one kind, `a` and `c`, which are `b` and `d` in the other text and in another
+    order there, left the words that stood around them."""
+    if a.kind != c.kind or a.value == c.value or a.loose or b.loose or c.loose or d.loose:
+        return False
+    return not (_accompanied(a, b) and _accompanied(c, d))
 
 
 def _accompanied(one: Quantity, other: Quantity) -> bool:
