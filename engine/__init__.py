@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sluicegate.engine.text.prompt import RESERVED_VARIABLES, render_chat, schema_sketch
     from sluicegate.engine.text.stopping import StopChecker
     from sluicegate.engine.text.template_bounds import FewSteps, LongRendering
+    from sluicegate.engine.text.tool_prompt import knows_tools
     from sluicegate.engine.text.written_schema import written_schema
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "LongRendering",
     "ModelSettings",
     "StopChecker",
+    "knows_tools",
     "load_model",
     "render_chat",
     "schema_sketch",
@@ -52,6 +54,7 @@ __getattr__ = lazily(
         "FewSteps": "text.template_bounds",
         "RESERVED_VARIABLES": "text.prompt",
         "StopChecker": "text.stopping",
+        "knows_tools": "text.tool_prompt",
         "load_model": "model.loading",
         "render_chat": "text.prompt",
         "schema_sketch": "text.prompt",

@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from sluicegate.gateway.answer.shape import CALL, CALLED, THINK, THOUGHT, Shape
-from sluicegate.plugins import Channel, GenerationFailed, Piece, TokenLogOdds, TokenLogprob
+from sluicegate.gateway.answer.written_calls import CallFinder, CallJudge
+from sluicegate.plugins import Channel, GenerationFailed, Piece, TokenLogOdds, TokenLogprob, ToolCall
 from sluicegate.plugins.contract.answers import join_pieces
 from sluicegate.plugins.contract.token_scores import join_scores
 
 _HEAD = re.compile(r'\s*\{"name": "([^"\\]+)", "arguments":\s*(?=\S)')
 _LONGEST_HEAD = 256
-Region = Literal["start", "opened", "thoughts", "gap", "answer", "head", "arguments"]
+Region = Literal["start", "opened", "thoughts", "gap", "answer", "head", "arguments", "over"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +54,15 @@ class _Sent:
 class Regions:
     """The regions of one choice. Mutable; fed from the event loop."""
 
-    def __init__(self, shape: Shape, *, logprobs: bool = False, scores_behind: bool = False) -> None:
+    def __init__(
+        self, shape: Shape, *, logprobs: bool = False, scores_behind: bool = False, judge: CallJudge | None = None
+    ) -> None:
         """Begin at the start of an output. `logprobs`: pieces carry them, and those of the answer's tokens are passed
-        on. `scores_behind`: probe scores come after their text."""
-        self._calls, self._must_call = shape.calls, shape.must_call
+        on. `scores_behind`: probe scores come after their text. `judge`: of calls without marks, where they are
+        read."""
+        self._calls, self._must_call, self._at_most_one = shape.calls, shape.must_call, shape.at_most_one_call
+        self._judge, self._is_last = judge, False
+        self._finder = self._new_finder()
         self._place: Region = {"none": "answer", "asked": "start", "begun": "opened"}[shape.thoughts]  # type: ignore[assignment]
         self._call = -1
         self._held = ""
@@ -91,6 +97,7 @@ class Regions:
         if self._entries is not None:
             self._note(piece, self._entries)
         self._held += piece.text
+        self._is_last = piece.finish_reason is not None
         found = [part for part in self._parts(piece.index) if part.text or part.tool or part.ends]
         is_released = any(part.text for part in found)
         probed = self._seen(piece.probed, is_released=is_released) if self._sent is None else ()
@@ -201,11 +208,39 @@ class Regions:
             yield from self._settled(index, len(self._held))
             return
         text, mark, rest = self._held.partition(CALL)
-        if mark:
+        end = len(text) if mark else _open_end(text, CALL)
+        if self._finder is not None:
+            is_last = self._is_last and not mark
+            end = min(end, self._finder.find(text + mark, is_last=is_last, is_marked=bool(mark)))
+        if self._finder is not None and self._finder.calls:
+            yield from self._found_calls(index, self._finder)
+        elif mark:
             yield self._piece(index, text.rstrip())
             self._place, self._held, self._call = "head", rest, self._call + 1
-            return
-        yield from self._settled(index, _open_end(self._held, CALL))
+            self._finder = self._new_finder()
+        else:
+            yield from self._settled(index, end)
+
+    def _found_calls(self, index: int, found: CallFinder) -> Iterator[Piece]:
+        """Yield the text before calls without marks, and the calls."""
+        yield self._piece(index, self._held[: found.begin].rstrip())
+        self._place, self._held = "arguments", self._held[found.end :]
+        for call in found.calls[:1] if self._at_most_one else found.calls:
+            yield from self._whole_call(index, call)
+        self._place, self._finder = "over" if self._at_most_one else "gap", self._new_finder()
+
+    def _new_finder(self) -> CallFinder | None:
+        return None if self._judge is None else CallFinder(self._judge)
+
+    def _whole_call(self, index: int, call: ToolCall) -> Iterator[Piece]:
+        self._call += 1
+        yield self._piece(index, "", tool=call.name)
+        yield self._piece(index, call.arguments, ends=True)
+
+    def _in_over(self, index: int) -> Iterator[Piece]:
+        # Where one call is allowed, no more tokens come behind one with marks either.
+        self._held = ""
+        yield from ()
 
     def _in_head(self, index: int) -> Iterator[Piece]:
         found = _HEAD.match(self._held)
@@ -234,6 +269,8 @@ class Regions:
             end = len(self._held[:end].rstrip())
         piece = self._piece(index, self._held[:end])
         self._held = self._held[end:]
+        if self._place == "answer" and self._finder is not None:
+            self._finder.left(end)
         yield piece
 
     def _piece(

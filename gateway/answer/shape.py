@@ -5,8 +5,9 @@
     <tool_call>\\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\\n</tool_call>
     <tool_call>\\n{"name": "apply_patch", "arguments": {"input": "..."}}\\n</tool_call>     a custom tool
 
-The marks are those of Hermes and Qwen. `gateway/answer/regions.py` takes apart what was generated under such a
-constraint.
+The marks are those of Hermes and Qwen. Small models trained on them leave them out at times, and write a call as a
+block of JSON: `gateway/answer/written_calls.py` reads it. `gateway/answer/regions.py` takes apart what was generated
+under such a constraint.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ class Shape:
     thoughts: Thoughts = "none"
     calls: bool = False
     must_call: bool = False
+    at_most_one_call: bool = False
+    reads_plain_calls: bool = False
+    """Whether calls that the model writes as JSON without the marks are read as calls."""
 
     @property
     def is_plain(self) -> bool:
@@ -68,8 +72,9 @@ _WRITTEN = re.compile(
 """Where the constraint of a whole output holds a schema, pattern or grammar of its caller."""
 
 
-def shape_of(request: Request, prompt: Prompt) -> Shape:
-    """Return the shape of the output. Raises `RequestError` for a structural tag beside tools or reasoning."""
+def shape_of(request: Request, prompt: Prompt, *, knows_marks: bool = False) -> Shape:
+    """Return the shape of the output. `knows_marks`: the model's own template writes calls between them. Raises
+    `RequestError` for a structural tag beside tools or reasoning."""
     tools, thoughts = request.callable_tools, _thoughts(request, prompt)
     if not tools and thoughts == "none":
         return Shape(request.constraint)
@@ -79,7 +84,10 @@ def shape_of(request: Request, prompt: Prompt) -> Shape:
         wanted = {"type": "sequence", "elements": [*_thinking(thoughts), wanted]}
     options = request.constraint.options if request.constraint else {}
     constraint = Constraint("structural_tag", {"format": wanted}, options=options)
-    return Shape(constraint, thoughts, bool(tools), bool(tools) and request.tool_choice.mode == "required")
+    must_call = bool(tools) and request.tool_choice.mode == "required"
+    is_free = bool(tools) and not must_call and request.constraint is None
+    one = bool(tools) and not request.tool_choice.parallel
+    return Shape(constraint, thoughts, bool(tools), must_call, one, knows_marks and is_free)
 
 
 def _check(request: Request) -> None:

@@ -81,6 +81,10 @@ class Validator:
             reason = f"{name} is malformed: {str(error).splitlines()[0]}"
             raise InvalidGrammar(reason, pointer=where, param=place) from error
 
+    def allows_call(self, request: Request, call: ToolCall) -> bool:
+        """Return whether one call may be made and satisfies its tool's schema."""
+        return self._complaint_of_calls(request, (call,)) is None
+
     def _complaint_of_calls(self, request: Request, calls: Sequence[ToolCall]) -> str | None:
         schemas = {tool.name: tool.parameters for tool in request.callable_tools}
         if len(calls) > 1 and not request.tool_choice.parallel:

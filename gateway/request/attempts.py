@@ -72,7 +72,7 @@ class Attempts:
         refused: list[Answer] = []
         for _ in range(MAX_ATTEMPTS):
             try:
-                async for _delta in slots.moderate(exchange):
+                async for _delta in slots.moderate(exchange, self._validator):
                     pass
             except GenerationFailed:
                 if not refused:

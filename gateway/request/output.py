@@ -4,29 +4,40 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from sluicegate.gateway.answer.content_stops import ContentStops
 from sluicegate.gateway.answer.regions import Regions
+from sluicegate.gateway.answer.validation import Validator
+from sluicegate.gateway.answer.written_calls import CallJudge
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.state_scores import may_follow
-from sluicegate.plugins import Answer, Generation, Piece, Timeline, Usage
+from sluicegate.plugins import Answer, Generation, Piece, Request, Timeline, Usage
 
 LONG = 1024
 """Characters of a piece that rails read at once: some milliseconds, where each number of a JSON text is a text of its
 own."""
 
 
-def pieces_of(exchange: Exchange) -> AsyncIterable[Piece]:
+def pieces_of(exchange: Exchange, validator: Validator) -> AsyncIterable[Piece]:
     attempt = exchange.attempt
     assert attempt.generation is not None
     plain = attempt.shape.is_plain or attempt.cached is not None
-    return attempt.generation if plain else _by_region(exchange, attempt.generation)
+    return attempt.generation if plain else _by_region(exchange, attempt.generation, validator)
 
 
-async def _by_region(exchange: Exchange, generation: Generation) -> AsyncIterator[Piece]:
+def _call_judge(request: Request, validator: Validator) -> CallJudge:
+    """Return what calls without marks may be: not of a tool whose text follows a grammar, which only masks ensure."""
+    names = tuple(tool.name for tool in request.callable_tools if tool.form is None)
+    return CallJudge(names, lambda call: validator.allows_call(request, call))
+
+
+async def _by_region(exchange: Exchange, generation: Generation, validator: Validator) -> AsyncIterator[Piece]:
     asked, shape = exchange.request.sampling, exchange.attempt.shape
     behind, logprobs = may_follow(exchange), asked.logprobs is not None
-    regions = [Regions(shape, logprobs=logprobs, scores_behind=behind) for _ in range(exchange.request.n)]
+    judge = _call_judge(exchange.request, validator) if shape.reads_plain_calls else None
+    make = partial(Regions, shape, logprobs=logprobs, scores_behind=behind, judge=judge)
+    regions = [make() for _ in range(exchange.request.n)]
     stops = [ContentStops(asked) for _ in range(exchange.request.n)] if asked.stop else None
     pieces = aiter(generation)
     try:

@@ -140,7 +140,7 @@ class Pipeline:
         waiting: list[Delta] = []  # ends of choices that a person has to look at first
         async with self._until_over(exchange):
             restoring = Restoring(exchange) if exchange.safety.restore else None
-            async for delta in slots.moderate(exchange):
+            async for delta in slots.moderate(exchange, self._validator):
                 if delta.finish_reason in WHOLE:
                     self._breaches.check_streamed(exchange, delta.index)
                 if delta.refusal == PENDING:
@@ -241,7 +241,7 @@ class Pipeline:
         """Show a whole answer that nothing here generated to the output rails, and return what they leave of it."""
         exchange.attempt.generation = Replay((answer,))
         try:
-            async for _ in slots.moderate(exchange):
+            async for _ in slots.moderate(exchange, self._validator):
                 pass
         finally:
             exchange.attempt.generation = None

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from types import NoneType
 
-from sluicegate.engine import FewSteps, LongRendering
+from sluicegate.engine import FewSteps, LongRendering, knows_tools
 from sluicegate.gateway.answer.delta import Delta
 from sluicegate.gateway.answer.shape import Shape, shape_of
 from sluicegate.gateway.answer.validation import Validator
@@ -184,9 +184,11 @@ async def assemble(exchange: Exchange) -> None:
         expect(prompt, Prompt, "assemble()")
         exchange.attempt.prompt = prompt
         note.outcome = f"{len(prompt.token_ids)} tokens"
-    exchange.attempt.shape = (
-        Shape(judged(exchange.request.constraint)) if exchange.served.remote else shape_of(exchange.request, prompt)
-    )
+    if served.remote:
+        exchange.attempt.shape = Shape(judged(exchange.request.constraint))
+    else:
+        knows_marks = knows_tools(getattr(served.tokenizer, "chat_template", None))
+        exchange.attempt.shape = shape_of(exchange.request, prompt, knows_marks=knows_marks)
 
 
 async def _assembled(exchange: Exchange, assembler: Assembler) -> Prompt:
@@ -301,15 +303,16 @@ def _drawn(exchange: Exchange) -> Sampling:
     return asked if exchange.attempt.shape.is_plain or not asked.stop else replace(asked, stop=())
 
 
-async def moderate(exchange: Exchange) -> AsyncGenerator[Delta, None]:
-    """Yield what the output rails release as the generation goes on. Its answers and decisions are kept at the end."""
+async def moderate(exchange: Exchange, validator: Validator) -> AsyncGenerator[Delta, None]:
+    """Yield what the output rails release as the generation goes on. Its answers and decisions are kept at the end.
+    `validator` judges calls that the model wrote without their marks."""
     limits, lead = limits_of(exchange), exchange.entry.lead
     rails, request, caller = exchange.safety.output_rails, exchange.request, exchange.caller
     moderation = Moderation(rails, request, caller, limits, lead)
     exchange.moderation = moderation
     judging = Judging(rails, request, caller, limits, lead) if moderation.is_judged else None
     started, some_ended = time.perf_counter(), False
-    pieces = aiter(pieces_of(exchange))
+    pieces = aiter(pieces_of(exchange, validator))
     try:
         async for whole in pieces:
             for piece in parts_of(whole):
