@@ -102,6 +102,7 @@ async def close(runtime: Runtime) -> None:
     if runtime.mcp is not None:
         await runtime.mcp.close()
     await runtime.shadows.close()
+    await runtime.pipeline.end()
     await runtime.rollouts.close()
     runtime.routes.close()
     for part in (runtime.feedback, runtime.recorder):

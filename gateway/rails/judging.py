@@ -156,6 +156,11 @@ class Judging:
         for shadow in self._shadows.get((piece.index, piece.channel, piece.call), ()):
             shadow.show_scores(piece)
 
+    @property
+    def is_watched(self) -> bool:
+        """Return whether judges in shadow mode may still read; every text has ended."""
+        return bool(self._shadows)
+
     async def finish(self) -> list[TextVerdict]:
         """Wait for the judges in shadow mode and return their verdicts; every text has ended."""
         self.show_all()

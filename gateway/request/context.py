@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from sluicegate.cache import CacheHit, CacheQuestion, Recall, Seat, SharedResult, TieredCache
 from sluicegate.gateway.answer.citations import Citation
 from sluicegate.gateway.answer.shape import Shape
+from sluicegate.gateway.rails.judging import Judging
 from sluicegate.gateway.rails.moderation import Moderation
 from sluicegate.gateway.rails.policy import Policy
 from sluicegate.gateway.request.stages import Stages
@@ -155,6 +156,8 @@ class Exchange:
     read: Usage = NOTHING
     """Usage of an operation that generates nothing."""
     moderation: Moderation | None = None
+    watched: list[tuple[Moderation, Judging, float]] = field(default_factory=list, repr=False)
+    """Answers that judges in shadow mode may still read, and when their moderation began."""
     question: str | None = field(default=None, repr=False)
     """The question to find documents for, as the caller wrote it; None = retrieve nothing."""
     retrieved: Retrieved | None = field(default=None, repr=False)
@@ -272,7 +275,7 @@ class Exchange:
         self.attempt.generation = None
 
     def outcome(self) -> Outcome:
-        now, entry, first = time.perf_counter(), self.entry, self.delivery.first_at
+        entry, first = self.entry, self.delivery.first_at
         return Outcome(
             request=self.request,
             caller=self.caller,
@@ -280,7 +283,7 @@ class Exchange:
             answers=tuple(self.answers),
             usage=self.usage,
             decisions=tuple(self.decisions),
-            duration_s=now - entry.started_at,
+            duration_s=self.duration_s,
             time_to_first_chunk_s=None if first is None else first - entry.started_at,
             error=self.error,
             cached=self.attempt.cached is not None,

@@ -36,6 +36,7 @@ from sluicegate.gateway.request.stages import Stages
 from sluicegate.gateway.request.tracing.cited import cite
 from sluicegate.gateway.request.tracing.live import LiveRequests
 from sluicegate.gateway.request.tracing.timing import error_code, failure_of
+from sluicegate.gateway.request.watching import Watching, cancel_judges, wait_for_judges
 from sluicegate.gateway.telemetry import Metrics, semconv
 from sluicegate.plugins import (
     Answer,
@@ -64,6 +65,7 @@ class Pipeline:
         self._breaches = InvalidAnswers(metrics, self._validator)
         self._attempts = Attempts(self._validator, self._breaches)
         self._over: list[Callable[[Exchange], None]] = []
+        self._watching = Watching()
 
     def when_over(self, call: Callable[[Exchange], None]) -> None:
         """Call `call` with each request that has ended, once it is recorded."""
@@ -166,8 +168,9 @@ class Pipeline:
         await cite(exchange, exchange.answers)
         return exchange.answers
 
-    async def close(self, exchange: Exchange, error: BaseException | None = None) -> None:
-        """Stop the engine's work and record the outcome; idempotent."""
+    async def close(self, exchange: Exchange, error: BaseException | None = None, *, waits: bool = False) -> None:
+        """Stop the engine's work and record the outcome; idempotent. Where judges in shadow mode still read, it is
+        recorded later, unless the caller `waits` or wants to see what each stage decided."""
         exchange.attempt.give_up()
         if exchange.recorded:
             return
@@ -176,6 +179,19 @@ class Pipeline:
         exchange.by_caller = isinstance(error, RequestError)
         exchange.duration_s = time.perf_counter() - exchange.entry.started_at
         exchange.failure = failure_of(error)
+        if error is not None:
+            cancel_judges(exchange)
+        if exchange.watched and not waits and not exchange.request.explain and self._watching.has_room:
+            self._watching.record_later(exchange, self._record)
+        else:
+            await wait_for_judges(exchange)
+            await self._record(exchange)
+
+    async def end(self) -> None:
+        """Wait a while for judges that read answers which have left. All requests are then recorded."""
+        await self._watching.close()
+
+    async def _record(self, exchange: Exchange) -> None:
         await slots.record(exchange, self._live)
         for call in self._over:
             try:
@@ -263,7 +279,7 @@ class Pipeline:
         over. Raises a `SluicegateError`."""
         exchange = self._live.begin(request, None, self.stages)
         exchange.caller = caller
-        async with self._until_over(exchange):
+        async with self._until_over(exchange, waits=True):
             choose_rails(exchange)
             models = exchange.stages.generate[1].models
             if model not in models:
@@ -290,7 +306,7 @@ class Pipeline:
         exchange = self._live.begin(request, None, stages)
         exchange.caller = caller
         with contextlib.suppress(SluicegateError):
-            async with self._until_over(exchange):
+            async with self._until_over(exchange, waits=True):
                 choose_rails(exchange, chosen)
                 await slots.expand(exchange)
                 await slots.screen(exchange, NOBODY)
@@ -299,21 +315,21 @@ class Pipeline:
                 await self._attempts.collect_valid(exchange)
         return exchange
 
-    def _until_over(self, exchange: Exchange) -> _ExchangeScope:
-        return _ExchangeScope(self, exchange)
+    def _until_over(self, exchange: Exchange, *, waits: bool = False) -> _ExchangeScope:
+        return _ExchangeScope(self, exchange, waits)
 
 
 class _ExchangeScope:
     """Context manager that closes and records an exchange at its end. A class, because a generator would cost more than
     this work."""
 
-    __slots__ = ("_exchange", "_pipeline")
+    __slots__ = ("_exchange", "_pipeline", "_waits")
 
-    def __init__(self, pipeline: Pipeline, exchange: Exchange) -> None:
-        self._pipeline, self._exchange = pipeline, exchange
+    def __init__(self, pipeline: Pipeline, exchange: Exchange, waits: bool) -> None:
+        self._pipeline, self._exchange, self._waits = pipeline, exchange, waits
 
     async def __aenter__(self) -> None:
         """Do nothing: nothing is prepared."""
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        await self._pipeline.close(self._exchange, error)
+        await self._pipeline.close(self._exchange, error, waits=self._waits)

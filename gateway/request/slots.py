@@ -33,8 +33,9 @@ from sluicegate.gateway.request.guarding.selection import limits_of, settle_outp
 from sluicegate.gateway.request.output import Replay, parts_of, pieces_of
 from sluicegate.gateway.request.retrieval import wants_documents
 from sluicegate.gateway.request.state_scores import may_follow, may_join
-from sluicegate.gateway.request.tracing.live import LiveRequests, add_deliveries
+from sluicegate.gateway.request.tracing.live import LiveRequests, add_delivery
 from sluicegate.gateway.request.tracing.timing import TimedStage
+from sluicegate.gateway.request.watching import settle_moderation
 from sluicegate.gateway.upstream.model import judged
 from sluicegate.plugins import (
     Assembler,
@@ -311,7 +312,7 @@ async def moderate(exchange: Exchange, validator: Validator) -> AsyncGenerator[D
     moderation = Moderation(rails, request, caller, limits, lead)
     exchange.moderation = moderation
     judging = Judging(rails, request, caller, limits, lead) if moderation.is_judged else None
-    started, some_ended = time.perf_counter(), False
+    started, some_ended, is_whole = time.perf_counter(), False, False
     pieces = aiter(pieces_of(exchange, validator))
     try:
         async for whole in pieces:
@@ -337,18 +338,18 @@ async def moderate(exchange: Exchange, validator: Validator) -> AsyncGenerator[D
                 break
         if judging is not None and judging.show_all():
             await _add_rest(exchange, judging, pieces)
-        for verdict in await judging.finish() if judging is not None else ():
-            moderation.apply_verdict(verdict)
+        is_whole = True
     finally:
-        if judging is not None:
-            judging.cancel()
-            moderation.judged(judging.seconds(), judging.scores())
         close = getattr(pieces, "aclose", None)
         if close is not None:  # of a generator: left to itself, the loop would make a task to close it
             await close()
         exchange.answers = moderation.answers()
-        settle_output_rails(exchange, moderation)
-        add_deliveries(exchange, moderation, started)
+        settle_output_rails(exchange, moderation, in_shadow=False)
+        add_delivery(exchange, started)
+        if is_whole and judging is not None and judging.is_watched:
+            exchange.watched.append((moderation, judging, started))
+        else:
+            settle_moderation(exchange, moderation, judging, started)
 
 
 def _brings_only_scores(piece: Piece) -> bool:

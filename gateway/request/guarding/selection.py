@@ -58,11 +58,14 @@ def settle_states(exchange: Exchange) -> None:
         safety.unenforced.append(f"moderate {name}: model {model.name!r} has no probes")
 
 
-def settle_output_rails(exchange: Exchange, moderation: Moderation) -> None:
-    """Report to the breakers, after the last piece, which output rails failed, and note it for the answer."""
+def settle_output_rails(exchange: Exchange, moderation: Moderation, *, in_shadow: bool) -> None:
+    """Report to the breakers, after their last piece, which output rails failed, and note it for the answer; of those
+    in shadow mode, or of the others."""
     health, failed = exchange.stages.rail_health, set(moderation.failures)
     for name, rail in exchange.safety.output_rails:
         rail_policy = exchange.safety.policy.rail_policy("moderate", name)
+        if (rail_policy.mode == "shadow") is not in_shadow:
+            continue
         if name not in failed:
             health.succeeded("moderate", name, rail_policy)
             continue

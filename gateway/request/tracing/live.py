@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 
 from opentelemetry import context as otel
 
-from sluicegate.gateway.rails.moderation import Moderation
 from sluicegate.gateway.request.context import Exchange, RequestOrigin
 from sluicegate.gateway.request.stages import Stages
 from sluicegate.gateway.telemetry import (
@@ -80,14 +79,13 @@ class LiveRequests:
 
     def _finished(self, exchange: Exchange) -> FinishedRequest:
         entry, safety, request, usage = exchange.entry, exchange.safety, exchange.request, exchange.usage
-        duration_s = time.perf_counter() - entry.started_at
         first = exchange.delivery.first_at
         return FinishedRequest(
             ids=entry.trace,
             asked=_asked(request, entry.operation),
             began_s=entry.started_at,
-            began_ns=time.time_ns() - int(duration_s * 1e9),
-            duration_s=duration_s,
+            began_ns=time.time_ns() - int((time.perf_counter() - entry.started_at) * 1e9),
+            duration_s=exchange.duration_s,
             caller=exchange.caller,
             model=exchange.model.name if exchange.model else exchange.elsewhere,
             version=exchange.model.version if exchange.model else "",
@@ -134,9 +132,8 @@ class LiveRequests:
         return dataclasses.replace(line, steps=[])
 
 
-def add_deliveries(exchange: Exchange, moderation: Moderation, started_s: float) -> None:
-    """Add the decisions of the output rails, which began together, once the generation and with it their work has
-    ended."""
+def add_delivery(exchange: Exchange, started_s: float) -> None:
+    """Add the delivery of an answer to the decisions, once its generation has ended."""
     usage = exchange.usage
     outcome = "replayed" if exchange.cached is not None else f"{usage.completion_tokens} tokens"
     detail = {
@@ -145,7 +142,6 @@ def add_deliveries(exchange: Exchange, moderation: Moderation, started_s: float)
     }
     took, began = time.perf_counter() - started_s, started_s - exchange.entry.started_at
     exchange.decisions.append(Decision("generate", "deliver", outcome, took, detail, began))
-    exchange.decisions += moderation.decisions(began)
 
 
 def _lead_of(request: Request) -> str:
