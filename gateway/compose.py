@@ -225,6 +225,7 @@ def _watch_troubles(runtime: Runtime) -> None:
     watch("history", runtime.history.troubles)
     watch("rails", lambda: runtime.pipeline.stages.rail_health.troubles())
     watch("batches", runtime.batches.troubles)
+    watch("reload", partial(_of_reloads, runtime))
     watch("rollouts", runtime.rollouts.troubles)
     watch("routes", runtime.routes.troubles)
     for name, part in (("reviews", runtime.reviews), ("feedback", runtime.feedback), ("recordings", runtime.recorder)):
@@ -234,8 +235,6 @@ def _watch_troubles(runtime: Runtime) -> None:
     if runtime.mcp is not None:
         watch("mcp", runtime.mcp.troubles)
     watch("models", partial(_of_models, runtime))
-    if (deployment := runtime.deployment) is not None:
-        watch("reload", lambda: [Trouble(deployment.behind)] if deployment.behind else ())
     runtime.troubles.watch_all(lambda: _of_stages(runtime.stage_set))
 
 
@@ -257,6 +256,11 @@ def _of_models(runtime: Runtime) -> Sequence[Trouble]:
         return (Trouble("no model is served; add one: POST /admin/models", refuses=True),)
     failed = runtime.deployment.troubles if runtime.deployment is not None else {}
     return [Trouble(f"{name}: {reason}") for name, reason in failed.items()]
+
+
+def _of_reloads(runtime: Runtime) -> Sequence[Trouble]:
+    behind = runtime.deployment.behind if runtime.deployment is not None else ""
+    return (Trouble(behind),) if behind else runtime.reloader.troubles()
 
 
 def _uncompiled() -> Sequence[Trouble]:
@@ -303,6 +307,7 @@ def _expose(runtime: Runtime) -> None:
         metrics.watch(runtime.mcp.stats, "mcp_")
     metrics.watch(runtime.audit.stats, "audit_")
     metrics.watch(runtime.workers.stats)
+    metrics.watch(runtime.reloader.stats, "reload_")
     if COMPILE_MODE.builder is not None:
         metrics.watch(COMPILE_MODE.builder.stats, "compile_")
     metrics.watch(runtime.bodies.stats)

@@ -16,7 +16,8 @@ import importlib
 import logging
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from importlib.metadata import entry_points
 from types import ModuleType
@@ -30,13 +31,17 @@ from sluicegate.gateway.rails.states import check_probes
 from sluicegate.gateway.request.pipeline import Pipeline
 from sluicegate.gateway.settings import Settings
 from sluicegate.gateway.stage_set import Built, StageSet, version_of
-from sluicegate.plugins import ConfigurationError, Lifecycle, SlotName
+from sluicegate.plugins import ConfigurationError, Lifecycle, SlotName, Trouble
 from sluicegate.plugins.registry import GROUP
 
 log = logging.getLogger("sluicegate.reload")
 SLOTS: tuple[SlotName, ...] = ("admit", "screen", "moderate")
 READ_S = 30.0
 """Time limit of reading the configuration: meanwhile nobody else can reload."""
+REFUSED = (
+    "the last reload was refused, and what was read before stays; a restart may fail: the log, or the answer of "
+    "`POST /admin/reload`, says why"
+)
 LONGEST_START_S = 600.0
 """Time limit of one plug-in's `start`: meanwhile nobody else can reload."""
 
@@ -62,15 +67,43 @@ class Reloader:
         self.source = source
         self.done = 0
         """Number of successful reloads."""
+        self.refused = 0
+        """Number of reloads after which the old stayed."""
+        self.last_refused = False
+        self._read_at_s = time.time()
+        """When the configuration in place was read, in Unix seconds."""
         self._accounts = accounts
         self._stage_set = stage_set
         self._pipeline = pipeline
         self._turn = asyncio.Lock()
         self._closing: set[asyncio.Task[None]] = set()
 
+    def stats(self) -> dict[str, float]:
+        """Return counts for metrics, and `last_success_seconds`: when the configuration in place was read."""
+        return {
+            "done_total": self.done,
+            "refused_total": self.refused,
+            "last_refused": self.last_refused,
+            "last_success_seconds": self._read_at_s,
+        }
+
+    def troubles(self) -> Sequence[Trouble]:
+        """Return the refusal of the last reload: a restart, which reads the same files, would fail."""
+        return (Trouble(REFUSED),) if self.last_refused else ()
+
     async def reload(self) -> ReloadReport:
         """Read the configuration again. Raises `ConfigurationError`, `PluginError`, or what a rail's `start` raises;
         nothing has changed then."""
+        began_s = time.time()
+        try:
+            report = await self._reload()
+        except Exception:
+            self.refused, self.last_refused = self.refused + 1, True
+            raise
+        self.last_refused, self._read_at_s = False, began_s
+        return report
+
+    async def _reload(self) -> ReloadReport:
         if self.source is None:
             raise ConfigurationError("this gateway was started without a configuration that could be read again")
         async with self._turn:

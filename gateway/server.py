@@ -25,6 +25,7 @@ from sluicegate.gateway.admin.reload import reload_audited
 from sluicegate.gateway.app import create_app
 from sluicegate.gateway.compose import compose
 from sluicegate.gateway.config import misspelt_variables, secret_files
+from sluicegate.gateway.hangup import HangupHandler
 from sluicegate.gateway.http.connection.protocol import guarded_protocol
 from sluicegate.gateway.http.connection.web_sockets import guarded_socket
 from sluicegate.gateway.http.listener import bind, no_listening
@@ -258,22 +259,11 @@ async def _run(
     sys.set_asyncgen_hooks(firstiter=None)
     watcher = asyncio.create_task(_announce(server, runtime, listeners[0].getsockname(), on_ready))
     with contextlib.suppress(NotImplementedError):  # where the platform has no such signal
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: asyncio.ensure_future(_reload(runtime)))
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, HangupHandler(runtime))
     try:
         await server.serve(sockets=listeners)
     finally:
         watcher.cancel()
-
-
-async def _reload(runtime: Runtime) -> None:
-    await runtime.renewal.look()
-    try:
-        done = await reload_audited(runtime, "SIGHUP")
-    except Exception as error:
-        log.error("SIGHUP: not reloaded, the old stays: %s", error)
-        return
-    for place in done.restart:
-        log.warning("SIGHUP: %s changed, which needs a restart to count", place)
 
 
 async def _take_secrets(runtime: Runtime) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import httpx
 import pytest
 
 from sluicegate.gateway.config import load
+from sluicegate.gateway.hangup import HangupHandler
 from sluicegate.gateway.settings import Settings
 from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import PermissionDenied, Verdict
@@ -118,6 +120,55 @@ def test_what_does_not_hold_is_refused_and_the_old_stays(bench: Bench, change: A
     assert said in refused.json()["error"]["message"]
     assert bench.app.ask().text == "one two three four"
     assert bench.events[-1] == "open old"
+
+
+def test_reloads_and_refusals_are_counted_and_a_refusal_is_reported_until_a_reload_works(bench: Bench) -> None:
+    def numbers() -> dict[str, float]:
+        lines = bench.app.client.get("/metrics").text.splitlines()
+        pairs = [line.rsplit(" ", 1) for line in lines if line.startswith("sluicegate_reload_")]
+        return {name.removeprefix("sluicegate_reload_"): float(value) for name, value in pairs}
+
+    def ready() -> str:
+        return str(bench.app.client.get("/readyz").text)
+
+    before, good = numbers(), bench.tables
+    assert (before["done_total"], before["refused_total"], before["last_refused"]) == (0, 0, 0)
+    assert before["last_success_seconds"] > 0, "the configuration was read at the start"
+    bench.tables = {**good, "pipeline": {"moderate": ["no-such-rail"]}}
+    assert bench.reload().status_code == 400
+    refused = numbers()
+    assert (refused["done_total"], refused["refused_total"], refused["last_refused"]) == (0, 1, 1)
+    assert refused["last_success_seconds"] == before["last_success_seconds"]
+    assert "reload: the last reload was refused" in ready()
+    bench.tables = good
+    assert bench.reload().status_code == 200
+    after = numbers()
+    assert (after["done_total"], after["refused_total"], after["last_refused"]) == (1, 1, 0)
+    assert after["last_success_seconds"] > before["last_success_seconds"]
+    assert "reload" not in ready()
+
+
+def test_signals_that_come_while_the_configuration_is_read_are_answered_by_one_more_reading(bench: Bench) -> None:
+    """300 signals in two seconds were 300 reloads one after another."""
+    began, go_on, read = threading.Event(), threading.Event(), bench._read
+
+    def slowly() -> Settings:
+        began.set()
+        go_on.wait()
+        return read()
+
+    bench.app.runtime.reloader.source = slowly
+    reloader, handler = bench.app.runtime.reloader, HangupHandler(bench.app.runtime)
+    signalled = partial(bench.app._loop.call_soon_threadsafe, handler)
+    signalled()
+    began.wait()
+    for _ in range(300):
+        signalled()
+    assert httpx.get(f"{bench.app.url}/healthz").status_code == 200, "the signals before it have been handled"
+    go_on.set()
+    until(lambda: reloader.done == 2)
+    assert bench.reload().status_code == 200
+    assert reloader.done == 3
 
 
 def test_a_configuration_that_cannot_be_read_for_long_holds_up_nobody(
