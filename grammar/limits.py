@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from sluicegate.plugins.errors import InvalidGrammar
+from sluicegate.plugins.plain_numbers import plain
 from sluicegate.plugins.settings import Count, Positive
 
 MOST_BYTES = 256 << 20
@@ -45,6 +46,6 @@ def lowered(most: GrammarLimits, asked: Any) -> GrammarLimits:
         bound = getattr(most, name)
         kinds = int if isinstance(bound, int) else int | float
         if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value <= bound:
-            what = f"limits.{name} is {value!r}; a request may lower it: a number above 0, up to {bound:g} here"
+            what = f"limits.{name} is {value!r}; a request may lower it: a number above 0, up to {plain(bound)} here"
             raise InvalidGrammar(what, param=f"limits.{name}")
     return replace(most, **asked)

@@ -33,6 +33,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar, Union, cast, get_a
 from sluicegate.plugins.contract.names import API_VERSION, SlotName
 from sluicegate.plugins.contract.registration import RegistryLike
 from sluicegate.plugins.errors import ConfigurationError
+from sluicegate.plugins.plain_numbers import plain
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -64,7 +65,7 @@ class Within:
 
     def __str__(self) -> str:
         words = (("from", self.least), ("above", self.above), ("to", self.most), ("below", self.below))
-        return " ".join(f"{word} {bound:g}" for word, bound in words if bound is not None)
+        return " ".join(f"{word} {plain(bound)}" for word, bound in words if bound is not None)
 
 
 NOT_NEGATIVE = Within(least=0)

@@ -14,6 +14,7 @@ from sluicegate.gateway.accounts.records import KeyRecord, digest_of, new_secret
 from sluicegate.gateway.accounts.stores.base import KeyExists
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import RequestError
+from sluicegate.plugins.plain_numbers import plain
 
 MAX_GRACE_S = 10 * 366 * 86400.0
 TOLD = ("tenant", "team", "scopes", "models", "tools", "mcp", "routes", "rails", "expires_at_s", "limits")
@@ -72,7 +73,9 @@ def rotate(record: KeyRecord, secret: str, grace_s: float) -> KeyRecord:
     if record.revoked_at_s is not None:
         raise KeyRevoked(record.id)
     if not 0 <= grace_s <= MAX_GRACE_S:
-        raise RequestError(f"`grace_s` must be from 0 to {MAX_GRACE_S:.0f} seconds, found {grace_s:g}", param="grace_s")
+        raise RequestError(
+            f"`grace_s` must be from 0 to {MAX_GRACE_S:.0f} seconds, found {plain(grace_s)}", param="grace_s"
+        )
     until = time.time() + grace_s
     return replace(record, digest=digest_of(secret), previous_digest=record.digest, previous_until_s=until)
 

@@ -21,7 +21,7 @@ Name = Annotated[str, Field(min_length=1, max_length=256)]
 class Purge(BaseModel):
     """At most one of the names; with none everything of the tenant goes. `all_tenants` needs the scope `admin`."""
 
-    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+    model_config = ConfigDict(extra="forbid", strict=True, protected_namespaces=())
     tenant: Name | None = None
     all_tenants: bool = False
     tag: Name | None = None
@@ -33,7 +33,7 @@ class Purge(BaseModel):
 class FalseHit(BaseModel):
     """`entry` is what the answer's header `x-sluicegate-cache-entry` said."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     entry: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     model: Name
     tenant: Name | None = None

@@ -10,10 +10,11 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from sluicegate.gateway.accounts.changes import audit_facts, create, revoke, rotate
+from sluicegate.gateway.accounts.parsing import LISTS
 from sluicegate.gateway.accounts.records import KeyRecord, limits_of, moment, new_secret
 from sluicegate.gateway.http.guard import name_of, operator_of
 from sluicegate.gateway.runtime import Runtime
-from sluicegate.gateway.settings import MAX_LIMIT
+from sluicegate.gateway.settings import ALLOW_LISTS, EMPTY_LIST, MAX_LIMIT
 from sluicegate.plugins import ConfigurationError, RequestError
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
@@ -24,7 +25,7 @@ Names = Annotated[list[Name], Field(max_length=256)]
 class LimitsBody(BaseModel):
     """None = no limit."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     requests_per_minute: Annotated[int, Field(ge=0, le=MAX_LIMIT)] | None = None
     tokens_per_minute: Annotated[int, Field(ge=0, le=MAX_LIMIT)] | None = None
     concurrency: Annotated[int, Field(ge=0, le=MAX_LIMIT)] | None = None
@@ -38,24 +39,24 @@ class LimitsBody(BaseModel):
 
 
 class NewKey(BaseModel):
-    """`expires` is an ISO 8601 date or time."""
+    """`expires` is an ISO 8601 date or time. An allow list that is absent allows everything."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     id: Name
     tenant: ShortName = ""
     team: ShortName = ""
     scopes: Names = []
-    models: Names = []
-    tools: Names = []
-    mcp: Names = []
-    routes: Names = []
+    models: Names | None = None
+    tools: Names | None = None
+    mcp: Names | None = None
+    routes: Names | None = None
     rails: Names = []
     expires: str | None = None
     limits: LimitsBody = LimitsBody()
 
 
 class Rotation(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     grace_s: Annotated[float, Field(ge=0, le=30 * 86400)] = 86400.0
 
 
@@ -74,7 +75,7 @@ def add_key_routes(router: APIRouter, runtime: Runtime) -> None:
         """Create a key. Its secret is the answer's `key`, which is shown only this once."""
         by = operator_of(runtime, request)
         runtime.check_store()
-        lists = {name: tuple(getattr(asked, name)) for name in ("scopes", "models", "tools", "mcp", "routes", "rails")}
+        lists = _lists(asked)
         record, secret = create(
             accounts,
             asked.id,
@@ -133,6 +134,13 @@ def add_key_routes(router: APIRouter, runtime: Runtime) -> None:
         async with runtime.audit.change(name_of(by), "teams.limits", name, limits=limits):
             await accounts.change_team(name, limits_of(asked.model_dump()))
         return {"team": name, "limits": accounts.teams[name]}
+
+
+def _lists(asked: NewKey) -> dict[str, tuple[str, ...]]:
+    """Return the lists of a new key. Raises `RequestError` for an allow list that allows nothing."""
+    if empty := next((name for name in ALLOW_LISTS if getattr(asked, name) == []), None):
+        raise RequestError(EMPTY_LIST.format(f"`{empty}`"), param=empty)
+    return {name: tuple(getattr(asked, name) or ()) for name in LISTS}
 
 
 def _shown(record: KeyRecord) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from sluicegate.gateway.runtime import Runtime
 
 
 class LintedSchema(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     text: dict[str, Any] = Field(alias="schema")
 
 

@@ -17,7 +17,7 @@ PinVerb = Literal["approve", "deny"]
 class PinVerdict(BaseModel):
     """`fingerprint`: of the definition that was read, so that nobody approves what came in its place."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     fingerprint: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 

@@ -19,18 +19,18 @@ Name = Annotated[str, Field(min_length=1, max_length=256)]
 class NewModel(BaseModel):
     """`settings`: those of one model of the engine (`path`, `name` ...) or of an upstream (`url`, `name` ...)."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     settings: dict[str, Any]
     replace: bool = False
 
 
 class Weights(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     weights: Annotated[dict[Name, Annotated[float, Field(ge=0, allow_inf_nan=False)]], Field(min_length=1)]
 
 
 class Rollback(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     revision: Annotated[str, Field(max_length=64)] | None = None
 
 

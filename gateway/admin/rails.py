@@ -28,7 +28,7 @@ MOST_CHARS = 100_000
 class TriedText(BaseModel):
     """`read_as`: words of the user, or a text that a tool or a document brings. `policy`: by name."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     text: Annotated[str, Field(min_length=1)]
     read_as: Literal["user", "document"] = "user"
     policy: Annotated[str, Field(max_length=256)] = "default"

@@ -22,7 +22,7 @@ Word = Annotated[str, Query(min_length=1, max_length=256)]
 class Replaying(BaseModel):
     """`reveal`: values and texts too, for keys with the scope `review` or `admin`."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     model: Annotated[str, Field(max_length=256)] = ""
     policy: Annotated[str, Field(max_length=256)] = ""
     reveal: bool = False

@@ -28,7 +28,7 @@ OUTCOMES: dict[Verb, Literal["approved", "denied", "expired"]] = {
 
 
 class ReviewVerdict(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     note: Annotated[str, Field(max_length=4096)] = ""
 
 

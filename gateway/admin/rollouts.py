@@ -22,12 +22,12 @@ RolloutVerb = Literal["hold", "resume", "stop", "promote"]
 class NewRollout(BaseModel):
     """`settings`: those of `[routing.models.NAME.rollout]`."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     settings: dict[str, Any]
 
 
 class RolloutOrder(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     reason: Annotated[str, Field(max_length=1000)] = ""
 
 

@@ -12,6 +12,7 @@ import httpx
 from sluicegate.gateway.commands.reasons import FAULTS, reason, words_of
 from sluicegate.gateway.commands.tables import table
 from sluicegate.plugins import ConfigurationError
+from sluicegate.plugins.plain_numbers import plain
 
 LABELS = ("tag", "model_version", "template_version", "rails")
 KEY_ENV = "SLUICEGATE_API_KEY"
@@ -45,7 +46,7 @@ def _stats(parsed: argparse.Namespace) -> int:
     if parsed.json:
         print(json.dumps(found, indent=2))
         return 0
-    rows = [(cache, name, f"{value:g}") for cache, counters in found.items() for name, value in counters.items()]
+    rows = [(cache, name, plain(value)) for cache, counters in found.items() for name, value in counters.items()]
     print(table(("cache", "counter", "value"), rows) if rows else "this gateway keeps no answers")
     return 0
 

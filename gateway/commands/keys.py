@@ -21,6 +21,7 @@ from sluicegate.gateway.accounts.accounts import Accounts
 from sluicegate.gateway.accounts.changes import audit_facts, create, revoke, rotate
 from sluicegate.gateway.accounts.export import DIMENSIONS, as_csv, rows
 from sluicegate.gateway.accounts.idle_keys import idle_words
+from sluicegate.gateway.accounts.parsing import LISTS
 from sluicegate.gateway.accounts.records import KeyRecord, day_of, known_day, limits_of, moment, new_secret
 from sluicegate.gateway.accounts.stores.base import creation
 from sluicegate.gateway.audit import writer_of
@@ -29,8 +30,7 @@ from sluicegate.gateway.config import load
 from sluicegate.gateway.database import Database
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import ConfigurationError, RequestError
-
-LISTS = ("scopes", "models", "tools", "mcp", "routes", "rails")
+from sluicegate.plugins.plain_numbers import plain
 
 
 def define(keys: argparse.ArgumentParser) -> None:
@@ -134,7 +134,7 @@ def _as_table(records: Iterable[KeyRecord], now_s: float) -> str:
 
 
 def _row(record: KeyRecord, now_s: float) -> tuple[str, ...]:
-    limits = [f"{name} {value:g}" for name, value in record.public()["limits"].items()]
+    limits = [f"{name} {plain(value)}" for name, value in record.public()["limits"].items()]
     lists = [",".join(found) for found in (record.scopes, record.models, limits)]
     dates = (date(record.created_at_s), date(record.expires_at_s))
     return (record.id, record.state(now_s), record.team, record.tenant, *lists, *dates, record.source)
@@ -166,7 +166,7 @@ def _team(parsed: argparse.Namespace) -> int:
             parsed, "teams.limits", parsed.id, limits={n: v for n, v in asdict(limits).items() if v is not None}
         ):
             accounts.store.put_team(parsed.id, limits)
-        found = [f"{name} {value:g}" for name, value in asdict(limits).items() if value is not None]
+        found = [f"{name} {plain(value)}" for name, value in asdict(limits).items() if value is not None]
         print(f"team {parsed.id!r}: {', '.join(found) or 'no limits'}")
     return 0
 

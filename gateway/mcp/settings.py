@@ -31,8 +31,8 @@ class McpServerSettings:
     """Environment of `command` besides PATH, HOME and the like; nothing else of the gateway's own is passed on."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Sent to `url` with each request; callers' own keys never are."""
-    tools: tuple[str, ...] = ()
-    """Tools that are served, `*` for any characters; none named = all."""
+    tools: tuple[str, ...] | None = None
+    """Tools that are served, `*` for any characters; None = all."""
     open: bool = True
     """Whether keys without `mcp` may use it; False: only keys whose `mcp` names it."""
     takes_from: tuple[str, ...] = ()
@@ -61,6 +61,8 @@ class McpServerSettings:
             raise ValueError("an MCP server needs exactly one of `url` and `command`")
         if self.url:
             check_address("url", self.url)
+        if self.tools == ():
+            raise ValueError("tools is an empty list, which may mean none or all; leave it out for all, or name some")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,13 @@
 """What an operator can set, as facts: one dataclass for each table of the configuration, with its defaults."""
 
-from sluicegate.gateway.settings.accounts import AccountSettings, KeySettings, Limits, PriceSettings
+from sluicegate.gateway.settings.accounts import (
+    ALLOW_LISTS,
+    EMPTY_LIST,
+    AccountSettings,
+    KeySettings,
+    Limits,
+    PriceSettings,
+)
 from sluicegate.gateway.settings.numbers import MAX_LIMIT, Money, Number, Part
 from sluicegate.gateway.settings.prompts import PromptSettings, RetrievalSettings
 from sluicegate.gateway.settings.ray import RayEngineSettings, RayGatewaySettings, RaySettings
@@ -25,6 +32,8 @@ from sluicegate.gateway.settings.telemetry import TelemetrySettings
 from sluicegate.gateway.settings.whole import PipelineSettings, Settings
 
 __all__ = [
+    "ALLOW_LISTS",
+    "EMPTY_LIST",
     "MAX_LIMIT",
     "AccountSettings",
     "AuditSettings",

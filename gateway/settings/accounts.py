@@ -77,6 +77,11 @@ class AccountSettings:
             check_redis_address("url", self.url)
 
 
+ALLOW_LISTS = ("models", "tools", "mcp", "routes")
+"""Fields of a key that allow everything where they are absent."""
+EMPTY_LIST = "{} is an empty list, which may mean none or all; leave it out for all, or name what the key may use"
+
+
 @dataclass(frozen=True, slots=True)
 class KeySettings:
     """One API key; exactly one of `sha256` (hex of the key's UTF-8 bytes) and `key` is set."""
@@ -93,18 +98,23 @@ class KeySettings:
     """The team whose limits and budget also apply."""
     scopes: tuple[str, ...] = ()
     """`admin` opens everything under `/admin`."""
-    models: tuple[str, ...] = ()
-    """Models this key may use; empty = all."""
-    tools: tuple[str, ...] = ()
-    """Tools this key may let a model call; empty = all."""
-    mcp: tuple[str, ...] = ()
-    """Tools of MCP servers this key may call: `SERVER` or `SERVER/TOOL`, `*` for any characters; empty = those of all
+    models: tuple[str, ...] | None = None
+    """Models this key may use; None = all."""
+    tools: tuple[str, ...] | None = None
+    """Tools this key may let a model call; None = all."""
+    mcp: tuple[str, ...] | None = None
+    """Tools of MCP servers this key may call: `SERVER` or `SERVER/TOOL`, `*` for any characters; None = those of all
     servers that are `open`."""
-    routes: tuple[str, ...] = ()
-    """Paths this key may call, `*` at the end for all below; empty = all."""
+    routes: tuple[str, ...] | None = None
+    """Paths this key may call, `*` at the end for all below; None = all."""
     rails: tuple[str, ...] = ()
     """Rails that must run for this key; without them it is refused."""
     expires: str = ""
     """Date or time (ISO 8601, UTC unless it says otherwise) from which the key is refused."""
     limits: Limits = Limits()
     """Limits of this key alone."""
+
+    def __post_init__(self) -> None:
+        for name in ALLOW_LISTS:
+            if getattr(self, name) == ():
+                raise ValueError(EMPTY_LIST.format(name))

@@ -45,6 +45,9 @@ def test_a_variable_reaches_a_stage_whose_name_has_a_dash() -> None:
         ("[server]\nport = true", "[server] port must be a whole number from 0 to 65535, found True"),
         ("[pipeline]\nmoderate = 'pii'", "[pipeline] moderate must be a list of strings, found 'pii'"),
         ("[[keys]]\nsha256 = 'x'", "[keys.1] needs 'id'; valid names: id, sha256"),
+        ("[[keys]]\nid = 'a'\nmodels = []", "[keys.1] models is an empty list, which may mean none or all; leave it"),
+        ("[[keys]]\nid = 'a'\nroutes = []", "[keys.1] routes is an empty list"),
+        ("[mcp.servers.a]\nurl = 'http://a/'\ntools = []", "[mcp.servers.a] tools is an empty list"),
         ("[server", "is not valid TOML"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -154,7 +155,7 @@ class Meter:
         if wait_s > 0:
             raise RateLimited(
                 f"{self.name} has used {used.total(now_s)} of its {used.limit} {what} a minute and this request needs "
-                f"{amount}; wait {wait_s:.0f} s",
+                f"{amount}; wait {math.ceil(wait_s)} s",
                 retry_after_s=wait_s,
             )
 

@@ -19,6 +19,7 @@ from sluicegate.gateway.accounts.limits.run_store import IDLE_S, MOST_RUNS, Outc
 from sluicegate.gateway.accounts.records import NANOS
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import RateLimited, RequestError
+from sluicegate.plugins.plain_numbers import plain
 
 RUN_HEADER = b"x-sluicegate-run"
 DEPTH_HEADER = b"x-sluicegate-depth"
@@ -141,10 +142,10 @@ def over(
     if what == "runs":
         return RateLimited(f"{name} has {MOST_RUNS} runs at a time; end some", retry_after_s=60.0)
     said = {
-        "time": f"has gone on for {used.ms / 1000:.0f} s of {limits.run_s or 0:g} s",
+        "time": f"has gone on for {used.ms / 1000:.0f} s of {plain(limits.run_s or 0)} s",
         "calls": f"has made {used.calls} requests and calls, its most",
         "tokens": f"has used {used.tokens} of its {limits.run_tokens} tokens; this needs {need.tokens}",
-        "nanos": f"has spent {used.nanos / NANOS:.6f} of {limits.run_cost or 0:g}",
+        "nanos": f"has spent {used.nanos / NANOS:.6f} of {plain(limits.run_cost or 0)}",
     }
     return _ended(name, mark, said[what])
 

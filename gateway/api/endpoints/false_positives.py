@@ -25,7 +25,7 @@ from sluicegate.plugins import RequestError
 
 
 class FalsePositive(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     request_id: Annotated[str, Field(max_length=128)] = ""
     text: Annotated[str, Field(max_length=MOST_REPORTED)] = ""
     rail: Annotated[str, Field(max_length=128)] = ""

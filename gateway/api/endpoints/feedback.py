@@ -17,7 +17,7 @@ from sluicegate.plugins import RequestError
 class Feedback(BaseModel):
     """`score` from 0, of no use, to 1."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     request_id: Annotated[str, Field(min_length=1, max_length=128, pattern="^[!-~]+$")]
     score: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
     label: Annotated[str, Field(max_length=64)] = ""

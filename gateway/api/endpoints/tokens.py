@@ -37,7 +37,7 @@ Written = Callable[[Exchange], dict[str, Any]]
 
 
 class DetokenizeBody(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     model: Annotated[str, Field(max_length=LONGEST_MODEL)] | None = None
     tokens: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=MOST_TOKENS)]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from sluicegate.gateway.commands.eval.judge import reply_text
 from sluicegate.gateway.commands.eval.summary import ScoredCase
+from sluicegate.plugins.plain_numbers import plain
 
 Report = Mapping[str, Any]
 WIDTH, ROW, LEFT = 560, 30, 220
@@ -172,4 +173,4 @@ def _text(value: Any) -> str:
 
 
 def _cost(figures: Mapping[str, Any]) -> str:
-    return f"cost {figures['cost']:g}" if figures["cost"] else "no cost (--price)"
+    return f"cost {plain(figures['cost'])}" if figures["cost"] else "no cost (--price)"

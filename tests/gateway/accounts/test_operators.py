@@ -131,6 +131,48 @@ def test_operators_alone_see_and_change_keys(path: Path) -> None:
             assert gateway.client.request(method, url, json=body).status_code == 401, url
 
 
+@pytest.mark.parametrize("name", ["models", "tools", "mcp", "routes"])
+def test_an_empty_allow_list_is_refused_since_it_may_mean_none_or_all(path: Path, name: str) -> None:
+    """It meant all: who took the last model from a list opened every model to the key."""
+    with app(path) as gateway:
+        refused = gateway.client.post("/admin/keys", json={"id": "a", name: []}, headers=ADMIN)
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, name)
+        assert "leave it out for all" in refused.json()["error"]["message"]
+        open_to_all = gateway.client.post("/admin/keys", json={"id": "a", name: None}, headers=ADMIN)
+        assert (open_to_all.status_code, open_to_all.json()[name]) == (200, [])
+
+
+@pytest.mark.parametrize(
+    ("method", "url", "body", "param"),
+    [
+        ("PUT", "/admin/keys/a/limits", {"concurrency": True}, "concurrency"),
+        ("PUT", "/admin/keys/a/limits", {"tokens_per_minute": "5"}, "tokens_per_minute"),
+        ("PUT", "/admin/teams/blue", {"budget_day": False}, "budget_day"),
+        ("POST", "/admin/keys", {"id": "b", "limits": {"run_calls": True}}, "limits.run_calls"),
+        ("POST", "/admin/keys/a/rotate", {"grace_s": True}, "grace_s"),
+        ("PUT", "/admin/routes/r/weights", {"weights": {"scripted": True}}, "weights.scripted"),
+        ("POST", "/v1/cache/purge", {"all_tenants": "on"}, "all_tenants"),
+        ("POST", "/v1/feedback", {"request_id": "r", "score": True}, "score"),
+        ("POST", "/detokenize", {"model": "scripted", "tokens": [True]}, "tokens[0]"),
+    ],
+)
+def test_a_field_of_another_type_is_refused_and_not_converted(
+    path: Path, method: str, url: str, body: Any, param: str
+) -> None:
+    """`true` became a limit of one, `"on"` a purge of all tenants."""
+    with app(path) as gateway:
+        gateway.client.post("/admin/keys", json={"id": "a"}, headers=ADMIN)
+        refused = gateway.client.request(method, url, json=body, headers=ADMIN)
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)
+
+
+def test_large_limits_are_listed_with_all_their_digits(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_keys(capsys, "create", "a", "--tokens-per-minute", "1234567", "--budget-day", "2500000.5")
+    assert "tokens_per_minute 1234567,budget_day 2500000.50" in run_keys(capsys, "list")
+    assert main(["keys", "create", "b", "--budget-day", "2000000000000"]) == 2
+    assert "budget_day must be a number from 0 to 1000000000000, found" in capsys.readouterr().err
+
+
 def test_a_key_of_the_configuration_cannot_be_changed_here(path: Path) -> None:
     with app(path) as gateway:
         refused = gateway.client.delete("/admin/keys/ops", headers=ADMIN)

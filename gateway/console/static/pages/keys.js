@@ -40,8 +40,8 @@ export async function page({ signal, params }) {
   const showSecret = (made) => secret.replaceChildren(el("div", { class: "secret", role: "group", "aria-label": "New secret" }, el("p", {}, el("strong", {}, `The secret of ${made.id}`), ", shown this once:"), el("code", { id: "new-secret" }, made.key),
     el("div", { class: "row" }, copyButton("Copy", made.key), el("button", { type: "button", class: "quiet", on: { click: () => secret.replaceChildren() } }, "I have it"))));
   async function create(form) {
-    const values = Object.fromEntries(new FormData(form)), many = (name) => values[name].split(",").map((word) => word.trim()).filter(Boolean);
-    const asked = { id: values.id.trim(), tenant: values.tenant.trim(), team: values.team.trim(), scopes: many("scopes"), models: many("models"), tools: many("tools"), routes: many("routes"), rails: many("rails"), expires: values.expires || null, limits: limitsOf(values) };
+    const values = Object.fromEntries(new FormData(form)), many = (name) => values[name].split(",").map((word) => word.trim()).filter(Boolean), some = (name) => many(name).length ? many(name) : null;
+    const asked = { id: values.id.trim(), tenant: values.tenant.trim(), team: values.team.trim(), scopes: many("scopes"), models: some("models"), tools: some("tools"), routes: some("routes"), rails: many("rails"), expires: values.expires || null, limits: limitsOf(values) };
     const done = await attempt(async () => { showSecret(await ask("/admin/keys", { method: "POST", body: asked })); return `${asked.id} is made.`; });
     if (done) { form.reset(); await draw(); }
     secret.scrollIntoView({ block: "nearest" });
