@@ -83,7 +83,7 @@ class Reloader:
         return {
             "done_total": self.done,
             "refused_total": self.refused,
-            "last_refused": self.last_refused,
+            "behind": self.last_refused,
             "last_success_seconds": self._read_at_s,
         }
 

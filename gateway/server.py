@@ -21,11 +21,10 @@ from functools import partial
 import uvicorn
 import uvloop
 
-from sluicegate.gateway.admin.reload import reload_audited
+from sluicegate.gateway.admin.reload import HangupHandler, reload_audited
 from sluicegate.gateway.app import create_app
 from sluicegate.gateway.compose import compose
 from sluicegate.gateway.config import misspelt_variables, secret_files
-from sluicegate.gateway.hangup import HangupHandler
 from sluicegate.gateway.http.connection.protocol import guarded_protocol
 from sluicegate.gateway.http.connection.web_sockets import guarded_socket
 from sluicegate.gateway.http.listener import bind, no_listening

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from sluicegate.plugins.errors import InvalidGrammar
-from sluicegate.plugins.plain_numbers import plain
+from sluicegate.plugins.errors import InvalidGrammar, plain
 from sluicegate.plugins.settings import Count, Positive
 
 MOST_BYTES = 256 << 20

@@ -32,8 +32,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar, Union, cast, get_a
 
 from sluicegate.plugins.contract.names import API_VERSION, SlotName
 from sluicegate.plugins.contract.registration import RegistryLike
-from sluicegate.plugins.errors import ConfigurationError
-from sluicegate.plugins.plain_numbers import plain
+from sluicegate.plugins.errors import ConfigurationError, plain
 
 T = TypeVar("T")
 U = TypeVar("U")

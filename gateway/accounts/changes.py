@@ -14,7 +14,7 @@ from sluicegate.gateway.accounts.records import KeyRecord, digest_of, new_secret
 from sluicegate.gateway.accounts.stores.base import KeyExists
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import RequestError
-from sluicegate.plugins.plain_numbers import plain
+from sluicegate.plugins.errors import plain
 
 MAX_GRACE_S = 10 * 366 * 86400.0
 TOLD = ("tenant", "team", "scopes", "models", "tools", "mcp", "routes", "rails", "expires_at_s", "limits")

@@ -25,6 +25,9 @@ class Meters:
         self._totals = totals
         self._shared = shared
         self._meters: dict[tuple[str, str], AnyMeter | None] = {}
+        self._lifted: dict[tuple[str, str], AnyMeter] = {}
+        """Meters without limits now, of which requests run or leases are out: a limit that is set again counts
+        them."""
         self._of: dict[tuple[str | None, str | None], list[AnyMeter]] = {}
         """The meters of a key and team; cached, since they are needed four times a request."""
 
@@ -40,7 +43,10 @@ class Meters:
 
     @property
     def shared(self) -> list[SharedMeter]:
-        return [meter for meter in self._meters.values() if isinstance(meter, SharedMeter)]
+        """Return the meters that have leases, those included whose limits were lifted."""
+        self._forget_idle()
+        both = *self._meters.values(), *self._lifted.values()
+        return [meter for meter in both if isinstance(meter, SharedMeter)]
 
     def renew(self) -> None:
         """Apply the current limits of keys and teams."""
@@ -48,10 +54,15 @@ class Meters:
         self._of.clear()
         for (kind, name), meter in list(self._meters.items()):
             limits = self._directory.limits_of(kind, name)
+            if meter is not None:
+                meter.change(limits, *self._totals.of(kind, name, now_s))
             if meter is None or limits == Limits():
                 del self._meters[kind, name]
-            else:
-                meter.change(limits, *self._totals.of(kind, name, now_s))
+                self._lifted |= {} if meter is None else {(kind, name): meter}
+        self._forget_idle()
+
+    def _forget_idle(self) -> None:
+        self._lifted = {named: meter for named, meter in self._lifted.items() if not meter.is_idle}
 
     def _meter(self, kind: str, name: str | None) -> AnyMeter | None:
         if not name:
@@ -65,7 +76,10 @@ class Meters:
             return made
 
     def _new(self, kind: str, name: str, limits: Limits) -> AnyMeter:
+        spent = self._totals.of(kind, name, time.time())
+        if (kept := self._lifted.pop((kind, name), None)) is not None:
+            kept.change(limits, *spent)
+            return kept
         if self._shared is not None:
             return SharedMeter(kind, name, limits, self._shared, time.monotonic)
-        spent = self._totals.of(kind, name, time.time())
         return Meter(f"{kind} {name!r}", limits, *spent, time.monotonic)

@@ -12,7 +12,7 @@ import httpx
 from sluicegate.gateway.commands.reasons import FAULTS, reason, words_of
 from sluicegate.gateway.commands.tables import table
 from sluicegate.plugins import ConfigurationError
-from sluicegate.plugins.plain_numbers import plain
+from sluicegate.plugins.errors import plain
 
 LABELS = ("tag", "model_version", "template_version", "rails")
 KEY_ENV = "SLUICEGATE_API_KEY"

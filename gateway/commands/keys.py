@@ -30,7 +30,7 @@ from sluicegate.gateway.config import load
 from sluicegate.gateway.database import Database
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import ConfigurationError, RequestError
-from sluicegate.plugins.plain_numbers import plain
+from sluicegate.plugins.errors import plain
 
 
 def define(keys: argparse.ArgumentParser) -> None:

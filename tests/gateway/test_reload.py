@@ -16,8 +16,8 @@ from typing import Any
 import httpx
 import pytest
 
+from sluicegate.gateway.admin.reload import HangupHandler
 from sluicegate.gateway.config import load
-from sluicegate.gateway.hangup import HangupHandler
 from sluicegate.gateway.settings import Settings
 from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import PermissionDenied, Verdict
@@ -132,18 +132,18 @@ def test_reloads_and_refusals_are_counted_and_a_refusal_is_reported_until_a_relo
         return str(bench.app.client.get("/readyz").text)
 
     before, good = numbers(), bench.tables
-    assert (before["done_total"], before["refused_total"], before["last_refused"]) == (0, 0, 0)
+    assert (before["done_total"], before["refused_total"], before["behind"]) == (0, 0, 0)
     assert before["last_success_seconds"] > 0, "the configuration was read at the start"
     bench.tables = {**good, "pipeline": {"moderate": ["no-such-rail"]}}
     assert bench.reload().status_code == 400
     refused = numbers()
-    assert (refused["done_total"], refused["refused_total"], refused["last_refused"]) == (0, 1, 1)
+    assert (refused["done_total"], refused["refused_total"], refused["behind"]) == (0, 1, 1)
     assert refused["last_success_seconds"] == before["last_success_seconds"]
     assert "reload: the last reload was refused" in ready()
     bench.tables = good
     assert bench.reload().status_code == 200
     after = numbers()
-    assert (after["done_total"], after["refused_total"], after["last_refused"]) == (1, 1, 0)
+    assert (after["done_total"], after["refused_total"], after["behind"]) == (1, 1, 0)
     assert after["last_success_seconds"] > before["last_success_seconds"]
     assert "reload" not in ready()
 

@@ -87,9 +87,9 @@ class SharedMeter:
         """Return the limits whose lease does not cover `need`."""
         return [what for what, amount in self._wanted(need) if self._left(what, now_s) < amount]
 
-    async def refill(self, need: UsageEstimate, now_s: float) -> None:
-        """Lease what `need` lacks. Raises `RequestError` for what never fits, `Overloaded` where the store cannot be
-        reached."""
+    async def refill(self, need: UsageEstimate, now_s: float) -> bool:
+        """Lease what `need` lacks, and return whether it was to be had. Raises `RequestError` for what never fits, and
+        `Overloaded` where the store cannot be reached."""
         wanted = dict(self._wanted(need))
         for what in self.lacking(need, now_s):
             limit = self._limit(what)
@@ -99,7 +99,9 @@ class SharedMeter:
                     "served; shorten the messages or lower `max_tokens` or `n`",
                     code="request_exceeds_limit",
                 )
-            await self._lease(what, limit, wanted[what], now_s)
+            if not await self._lease(what, limit, wanted[what], now_s):
+                return False
+        return True
 
     def check(self, need: UsageEstimate, now_s: float) -> None:
         """Refuse a `need` that the leases do not cover: raises `RateLimited`."""
@@ -122,17 +124,19 @@ class SharedMeter:
             if what != "seats":
                 self._leases[what].amount -= amount
         slot = int(self._leases["tokens"].label or 0)
-        return MeterReservation(self, need, slot, now_s, steady_of(self._steady, now_s))
+        return MeterReservation(self, need, slot, now_s, steady_of(self._steady, now_s), self.limits)
 
     def settle(self, taken: MeterReservation, tokens: int, nanos: int, now_s: float) -> None:
         self._running -= taken.need.seats
         lasted_s = steady_of(self._steady, now_s) - taken.began_s
         self._seconds += 0.1 * (lasted_s - self._seconds) * taken.need.seats
-        if self.limits.tokens_per_minute is not None:
-            self._amend("tokens", str(taken.slot), taken.need.tokens - tokens)
-        for what, limit in (("day", self.limits.budget_day), ("month", self.limits.budget_month)):
-            if limit is not None:
-                self._amend(what, _label(what, taken.since_s), taken.need.nanos - nanos)
+        before, now = taken.limits, self.limits
+        pairs = (("day", before.budget_day, now.budget_day), ("month", before.budget_month, now.budget_month))
+        if (reserved := before.tokens_per_minute is not None) or now.tokens_per_minute is not None:
+            self._amend("tokens", str(taken.slot), taken.need.tokens * reserved - tokens)
+        for what, old, new in pairs:
+            if (reserved := old is not None) or new is not None:
+                self._amend(what, _label(what, taken.since_s), taken.need.nanos * reserved - nanos)
 
     def standing(self, now_s: float) -> tuple[LimitStatus | None, LimitStatus | None]:
         """Return the standing of (requests, tokens), None where there is no limit: as of the last grant, and of this
@@ -143,6 +147,11 @@ class SharedMeter:
             left = max(0, lease.rest + self._left(what, now_s))
             found.append(None if limit < 0 else LimitStatus(limit, min(limit, left), 60.0))
         return found[0], found[1]
+
+    @property
+    def is_idle(self) -> bool:
+        """Return whether no request runs that it has counted, and the store counts nothing that it must return."""
+        return not self._running and not self.awaited and all(map(_is_settled, self._leases.values()))
 
     async def give_back(self, now_s: float) -> None:
         """Settle the open question, and return unused amounts: of settled requests, and of idle leases. Raises
@@ -205,9 +214,9 @@ class SharedMeter:
             return time.monotonic() < lease.ends
         return lease.label == _label(what, now_s)
 
-    async def _lease(self, what: str, limit: int, need: int, now_s: float) -> None:
-        """Lease at least `need` of `what`, one question at a time. Who waited for a question that got no answer asks no
-        other: raises `Overloaded`."""
+    async def _lease(self, what: str, limit: int, need: int, now_s: float) -> bool:
+        """Lease at least `need` of `what`, one question at a time, and return whether the lease covers it then. Who
+        waited for a question that got no answer asks no other: raises `Overloaded`."""
         lease = self._leases[what]
         failures = lease.failures
         async with lease.asking:
@@ -216,11 +225,13 @@ class SharedMeter:
             if lease.open is not None:
                 await self._settle(what, lease, now_s)
             if self._left(what, now_s) >= need:
-                return
+                return True
             if not self._is_good(what, lease, now_s):
                 self._drop_unused(what, lease, now_s)
             least = need - lease.amount  # less than nothing is left where more was used than reserved
-            await self._ask(what, lease, max(least, limit // SHARE, 1), max(least, 1), now_s)
+            together = self._running + self.awaited - lease.amount if what == "seats" else 0
+            await self._ask(what, lease, max(least, together, limit // SHARE, 1), max(least, 1), now_s)
+            return self._left(what, now_s) >= need
 
     async def _ask(self, what: str, lease: Lease, want: int, least: int, now_s: float) -> None:
         """Ask for `want`, or at least `least`, and use the answer. The caller holds the lock `asking`. Raises
@@ -292,6 +303,10 @@ class SharedMeter:
             lease.returns[label] = lease.returns.get(label, 0) + min(amount, left)
 
 
+def _is_settled(lease: Lease) -> bool:
+    return lease.open is None and not lease.returns and lease.amount <= 0
+
+
 def _label(what: str, now_s: float) -> str:
     if what in ("requests", "tokens"):
         return str(int(now_s) // SLOT_S)
@@ -300,16 +315,16 @@ def _label(what: str, now_s: float) -> str:
 
 
 async def covered(meters: list[SharedMeter], need: UsageEstimate, clock: Callable[[], float] = time.time) -> None:
-    """Refill the leases that a request needs. Another request may use them meanwhile; then they are refilled again."""
+    """Refill the leases that a request needs. Another request may use them meanwhile; then they are refilled again, as
+    often as others wait, so that none is refused what is there."""
     for meter in meters:
         meter.awaited += 1
     try:
-        for _ in range(3):
+        for _ in range(3 + max(meter.awaited for meter in meters)):
             now_s = clock()
-            lacking: list[Awaitable[None]] = [m.refill(need, now_s) for m in meters if m.lacking(need, now_s)]
-            if not lacking:
+            lacking: list[Awaitable[bool]] = [m.refill(need, now_s) for m in meters if m.lacking(need, now_s)]
+            if not lacking or not all(await asyncio.gather(*lacking)):
                 return
-            await asyncio.gather(*lacking)
     finally:
         for meter in meters:
             meter.awaited -= 1

@@ -43,6 +43,10 @@ class MeterReservation:
     since_s: float
     began_s: float
     """When it was taken, by the meter's clock of durations."""
+    limits: Limits
+    """The limits that held then: what others reserve is not given back for it."""
+    windows: tuple[SlidingSum | Spend, ...] = ()
+    """Those of a local meter in which it is counted."""
 
 
 @frozen_when_checked
@@ -128,16 +132,24 @@ class Meter:
         slot = self._tokens.add(need.tokens, steady_s) if self._tokens is not None else 0
         for spend in self._spends:
             spend.reserved += need.nanos
-        return MeterReservation(self, need, slot, now_s, steady_s)
+        tokens = () if self._tokens is None else (self._tokens,)
+        return MeterReservation(self, need, slot, now_s, steady_s, self.limits, (*self._spends, *tokens))
 
     def settle(self, taken: MeterReservation, tokens: int, nanos: int, now_s: float) -> None:
+        """Correct what was reserved. A limit that is younger than the request counts all that it used."""
         self._running -= taken.need.seats
         steady_s = steady_of(self._steady, now_s)
         self._seconds += 0.1 * (steady_s - taken.began_s - self._seconds) * taken.need.seats
         if self._tokens is not None:
-            self._tokens.amend(taken.slot, tokens - taken.need.tokens, steady_s)
+            reserved = taken.need.tokens if self._tokens in taken.windows else 0
+            self._tokens.amend(taken.slot, tokens - reserved, steady_s)
         for spend in self._spends:
-            spend.settle(taken.need.nanos, nanos, now_s)
+            spend.settle(taken.need.nanos if spend in taken.windows else 0, nanos, now_s)
+
+    @property
+    def is_idle(self) -> bool:
+        """Return whether no request runs that it has counted."""
+        return not self._running
 
     def standing(self, now_s: float) -> tuple[LimitStatus | None, LimitStatus | None]:
         """Return the standing of (requests, tokens), None where there is no limit."""

@@ -19,7 +19,7 @@ from sluicegate.gateway.accounts.limits.run_store import IDLE_S, MOST_RUNS, Outc
 from sluicegate.gateway.accounts.records import NANOS
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import RateLimited, RequestError
-from sluicegate.plugins.plain_numbers import plain
+from sluicegate.plugins.errors import plain
 
 RUN_HEADER = b"x-sluicegate-run"
 DEPTH_HEADER = b"x-sluicegate-depth"

@@ -110,7 +110,7 @@ class Spend:
 
     def settle(self, reserved: int, cost: int, now_s: float) -> None:
         self._turn(now_s)
-        self.reserved = max(0, self.reserved - reserved)  # the limit may be younger than the request
+        self.reserved -= reserved
         self.spent += cost
 
     def _turn(self, now_s: float) -> None:

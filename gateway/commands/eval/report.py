@@ -9,7 +9,7 @@ from typing import Any
 
 from sluicegate.gateway.commands.eval.judge import reply_text
 from sluicegate.gateway.commands.eval.summary import ScoredCase
-from sluicegate.plugins.plain_numbers import plain
+from sluicegate.plugins.errors import plain
 
 Report = Mapping[str, Any]
 WIDTH, ROW, LEFT = 560, 30, 220

@@ -88,6 +88,11 @@ def settle(accounts: Accounts, record: KeyRecord, request: Request, tokens: int 
     accounts.settle(make_outcome(request=request, caller=record.caller(), usage=Tokens(5, tokens)))
 
 
+async def limited(accounts: Accounts, **limits: Any) -> None:
+    """Set the limits of the key."""
+    await accounts.change_key("a", lambda found: dataclasses.replace(found, limits=Limits(**limits)))
+
+
 async def many(pair: tuple[Accounts, Accounts], record: KeyRecord, count: int) -> list[tuple[Accounts, Request]]:
     """Ask `count` times at the same moment on each; return those that were let in."""
     where = [accounts for accounts in pair for _ in range(count)]
@@ -109,6 +114,36 @@ async def test_concurrency_holds_over_both_and_is_given_back(pair: tuple[Account
     for accounts in pair:
         await accounts._share()
     assert len(await many(pair, record, 10)) == 6
+
+
+async def test_none_of_several_that_come_together_is_refused_what_is_there(pair: tuple[Accounts, Accounts]) -> None:
+    """Of six that came at once for six seats two were refused: each had asked for its own, and others took it."""
+    record = await key(pair, concurrency=6, tokens_per_minute=100_000, budget_day=1000.0)
+    for _ in range(4):
+        found = await asyncio.gather(*(asked(pair[0], record) for _ in range(6)))
+        running = [request for request in found if request is not None]
+        assert len(running) == 6
+        for request in running:
+            settle(pair[0], record, request)
+
+
+async def test_limits_that_are_lifted_and_set_again_count_what_runs_and_lose_no_seat(
+    pair: tuple[Accounts, Accounts],
+) -> None:
+    """The seats leased before stayed taken until the process ended, and its own key was refused."""
+    accounts = pair[0]
+    record = await key(pair, concurrency=6)
+    running = [request for request in [await asked(accounts, record) for _ in range(6)] if request is not None]
+    assert len(running) == 6
+    await limited(accounts)
+    await limited(accounts, concurrency=6)
+    assert await asked(accounts, record) is None, "six run"
+    await limited(accounts)
+    for request in running:
+        settle(accounts, record, request)
+    await accounts._share()
+    await limited(accounts, concurrency=6)
+    assert None not in [await asked(accounts, record) for _ in range(6)]
 
 
 async def test_a_budget_holds_over_both_to_the_last_request(pair: tuple[Accounts, Accounts]) -> None:
