@@ -2,6 +2,7 @@
 
 from sluicegate.engine.cpu.block_packing import BLOCK_NAMES, half_scales
 from sluicegate.engine.cpu.decoder import Decoder, decoder_for, program_kernels
+from sluicegate.engine.cpu.decoder_parts import FAMILIES
 from sluicegate.engine.cpu.head_products import HeadProducts, products_of
 from sluicegate.engine.cpu.huge_pages import settle, settle_beside
 from sluicegate.engine.cpu.kernels.lowrank import MOST_RANK, FactorTable, factor_table
@@ -18,7 +19,7 @@ from sluicegate.engine.cpu.small_layers import (
     whole_weights,
     zero_weights,
 )
-from sluicegate.engine.cpu.table_builder import FAMILIES, LinearProbing
+from sluicegate.engine.cpu.table_builder import LinearProbing
 from sluicegate.engine.cpu.wanted_logits import WantedLogits
 
 __all__ = [

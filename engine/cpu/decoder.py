@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from sluicegate.engine.attention.paged import TokenSpan
+from sluicegate.engine.cpu.decoder_parts import turn_cell, turn_kinds, turns_of
 from sluicegate.engine.cpu.kernels.attention import scratch_floats
 from sluicegate.engine.cpu.kernels.lowrank import FactorTable, lift, span_rows
 from sluicegate.engine.cpu.kernels.products_by_form import WIDEST_PANEL
@@ -29,7 +30,7 @@ _SPANS, _TOLD = int(Cell.SPANS), int(Cell.TOLD)
 
 
 class Decoder:
-    """The forward pass of a model of the Llama family over one KV pool. For one thread at a time."""
+    """The forward pass of a model of the Llama family, or of Gemma 3, over one KV pool. For one thread at a time."""
 
     def __init__(
         self,
@@ -46,7 +47,7 @@ class Decoder:
     ) -> None:
         self.is_probing = probing is not None
         """Whether the pass computes and stores probes."""
-        self._rotary = module.model.rotary_emb
+        self._rotary, self._turn_kinds = module.model.rotary_emb, turn_kinds(module)
         self._sizes = sizes
         self._task_tokens = tokens_a_task(sizes.heads, sizes.kv_heads)
         self._operations = build_table(
@@ -136,10 +137,12 @@ class Decoder:
     def _cover(self, length: int) -> None:
         """Compute cosines and sines for positions below `length`, rounded up to a power of two."""
         positions = torch.arange(max(512, 1 << (length - 1).bit_length()))[None]
-        cosines, sines = self._rotary(torch.zeros(1), positions)
-        self._turns = [cosines[0].float().contiguous(), sines[0].float().contiguous()]
-        self._state[Cell.COSINES], self._state[Cell.SINES] = (turn.data_ptr() for turn in self._turns)
-        self._covered = len(self._turns[0])
+        self._turns = []
+        for kind in self._turn_kinds:
+            turns, cell = turns_of(self._rotary, kind, positions), turn_cell(kind)
+            self._state[cell], self._state[cell + 1] = (turn.data_ptr() for turn in turns)
+            self._turns += turns
+        self._covered = positions.shape[1]
 
     def _room_for(self, rows: int) -> Tensor:
         """Return a buffer [rows, V] for logits, reused while the number of rows stays the same."""
@@ -177,8 +180,8 @@ def decoder_for(
     raw: bool = False,
     probing: LinearProbing | None = None,
 ) -> Decoder | None:
-    """Return a decoder; None unless the model is of the Llama family, in float32 on a CPU. `watched`: layers whose
-    states are stored; `raw`: store them unscaled. `probing`: probes to compute in place of storing states."""
+    """Return a decoder; None unless the model is of the Llama family or Gemma 3, in float32 on a CPU. `watched`: layers
+    whose states are stored; `raw`: store them unscaled. `probing`: probes to compute in place of storing states."""
     sizes = sizes_of(module, layers)
     if sizes is None:
         return None

@@ -23,6 +23,9 @@ class Cell(IntEnum):
     """Address of int64 [TASKS, 4]: first token, tokens, first position, address of the block table."""
     COSINES = auto()
     SINES = auto()
+    LOCAL_COSINES = auto()
+    """Those of sliding layers, where they have others."""
+    LOCAL_SINES = auto()
     LOGITS = auto()
     SCRATCH = auto()
     SCRATCH_BYTES = auto()
@@ -85,6 +88,7 @@ class Column(IntEnum):
     """Address of the weight. For SEVERAL, address of int64 [products, 4]: first row, rows, weight, its scales."""
     BIAS = auto()
     ONTO = auto()
+    """1 = add to what stands in OUT. NORM then leaves what it adds in X."""
     W2 = auto()
     PICKED = auto()
     """1 = read only the sampled rows, in their order."""
@@ -98,6 +102,10 @@ class Column(IntEnum):
     """Number format of the KV pool: FLOATS, INT8 or FP8 of `engine.cpu.kernels.rows`."""
     WINDOW = auto()
     BLOCK_SIZE = auto()
+    ACTIVATION = auto()
+    """Of GATED: SILU or GELU of `engine.cpu.kernels.rows`."""
+    TURNS = auto()
+    """Place in the state that holds the address of the cosines; that of the sines is next."""
     SMALL = auto()
     """Form of the weights: WHOLE, BF16, F16, EIGHT or one of blocks. For SHRINK, the group size."""
     SCALES = auto()

@@ -15,10 +15,13 @@ from sluicegate.engine.cpu.kernels.machine import call_lift, call_product
 from sluicegate.engine.cpu.kernels.products import WHOLE
 from sluicegate.engine.cpu.kernels.rows import (
     FLOATS,
+    GELU,
     add_products,
+    add_row,
     doubles,
     floats,
     gate,
+    gate_by_gelu,
     integers,
     keep,
     normalise,
@@ -40,7 +43,7 @@ _IDS, _POSITIONS, _SLOTS, _WANTED = (
     int(Cell.SLOTS),
     int(Cell.WANTED),
 )
-_TASK_LIST, _COSINES, _SINES = int(Cell.TASK_LIST), int(Cell.COSINES), int(Cell.SINES)
+_TASK_LIST = int(Cell.TASK_LIST)
 _LOGITS, _SCRATCH, _SCRATCH_BYTES = int(Cell.LOGITS), int(Cell.SCRATCH), int(Cell.SCRATCH_BYTES)
 _SPANS, _SPAN_LIST, _LIFT = int(Cell.SPANS), int(Cell.SPAN_LIST), int(Cell.LIFT)
 _TOLD, _WHOLE_ROWS, _ROW_ORDER, _MASKS = (int(x) for x in (Cell.TOLD, Cell.WHOLE_ROWS, Cell.ORDER, Cell.MASKS))
@@ -48,7 +51,7 @@ _LINEAR, _GATED, _PLACE, _ATTEND = int(Op.LINEAR), int(Op.GATED), int(Op.PLACE),
 _LOWER, _ORDER, _HEAD, _SEVERAL = int(Op.LOWER), int(Op.ORDER), int(Op.HEAD), int(Op.SEVERAL)
 (
     _OP, _WAITS, _COUNT, _X, _LDX, _OUT, _LDO, _K, _N, _W, _BIAS, _ONTO, _W2, _PICKED, _HEADS, _KV_HEADS,
-    _KEYS, _VALUES, _KEY_SCALES, _VALUE_SCALES, _FORM, _WINDOW, _BLOCK_SIZE,
+    _KEYS, _VALUES, _KEY_SCALES, _VALUE_SCALES, _FORM, _WINDOW, _BLOCK_SIZE, _ACTIVATION, _TURNS,
     _SMALL, _SCALES, _SCALES2, _XS, _LDXS, _LOW, _LDLOW, _FACTORS, _CODE, _PRODUCT, _ALONE, _PANEL, _REAL,
 ) = (int(column) for column in Column)  # fmt: skip
 
@@ -137,7 +140,12 @@ def norm(op_at, reals_at, state_at, thread, piece, pieces):  # type: ignore[no-u
         source = row
         if op[_PICKED]:
             source = integers(state[_WANTED], rows)[integers(state[_ROW_ORDER], rows)[row]]
-        normalise(floats(op[_X] + source * op[_LDX], width), weight, epsilon, floats(op[_OUT] + row * op[_LDO], width))
+        x, out = floats(op[_X] + source * op[_LDX], width), floats(op[_OUT] + row * op[_LDO], width)
+        if op[_ONTO]:
+            normalise(x, weight, epsilon, x)
+            add_row(x, out)
+        else:
+            normalise(x, weight, epsilon, out)
 
 
 @kernel(_SIGNATURE)
@@ -269,7 +277,10 @@ def gated(op_at, reals_at, state_at, thread, piece, pieces):  # type: ignore[no-
             _lift(op, state, 1, panel, width, ups, stride)
         for row in range(rows):
             out = floats(op[_OUT] + row * op[_LDO] + 4 * panel, width)
-            gate(floats(gates + row * stride, width), floats(ups + row * stride, width), out)
+            if op[_ACTIVATION] == GELU:
+                gate_by_gelu(floats(gates + row * stride, width), floats(ups + row * stride, width), out)
+            else:
+                gate(floats(gates + row * stride, width), floats(ups + row * stride, width), out)
 
 
 @kernel(_SIGNATURE)
@@ -285,8 +296,8 @@ def place(op_at, reals_at, state_at, thread, piece, pieces):  # type: ignore[no-
     for item in range(items * piece // pieces, items * (piece + 1) // pieces):
         row, kv = item // kv_heads, item % kv_heads
         here = op[_X] + row * op[_LDX]
-        cosines = floats(state[_COSINES] + 4 * dim * positions[row], dim)
-        sines = floats(state[_SINES] + 4 * dim * positions[row], dim)
+        cosines = floats(state[op[_TURNS]] + 4 * dim * positions[row], dim)
+        sines = floats(state[op[_TURNS] + 1] + 4 * dim * positions[row], dim)
         for head in range(kv * group, (kv + 1) * group):
             query = floats(here + 4 * head * dim, dim)
             if op[_W]:

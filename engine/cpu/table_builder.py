@@ -1,7 +1,7 @@
-"""Build the table of operations of a `transformers` decoder of the Llama family.
+"""Build the table of operations of a `transformers` decoder of the Llama family, or of Gemma 3.
 
-Served: Llama, Mistral, Qwen2 and Qwen3, dense, computed in float32. A module that is not built exactly as expected is
-left to `transformers`' own code: `sizes_of` returns None.
+Served: Llama, Mistral, Qwen2, Qwen3 and Gemma 3, dense, computed in float32. A module that is not built exactly as
+expected is left to `transformers`' own code: `sizes_of` returns None.
 """
 
 from __future__ import annotations
@@ -15,6 +15,15 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from sluicegate.engine.cpu.decoder_parts import (
+    activation_of,
+    is_known,
+    norm_of,
+    norms_around,
+    scale_of,
+    turn_cell,
+    turn_kind,
+)
 from sluicegate.engine.cpu.kernels.block_products import BLOCK_FORMS
 from sluicegate.engine.cpu.kernels.lowrank import LAYERS, MOST_RANK
 from sluicegate.engine.cpu.kernels.machine import LANES
@@ -41,8 +50,6 @@ _ATTENTION, _MLP = ("q_proj", "k_proj", "v_proj", "o_proj"), ("gate_proj", "up_p
 _LEAST_GROUP = min(activation_group(form) for form in PRODUCTS if form not in READ_AS_THEY_ARE)
 _FORMS = {"full": FLOATS, "int8": INT8, "fp8": FP8}
 _EMBEDS = (Op.EMBED, Op.EMBED_BLOCKS, Op.EMBED_HALVES)
-FAMILIES = {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
-"""Classes of `transformers`; `DenseDecoder` of `engine.model.dense` can stand in for any of them."""
 
 
 @dataclass(slots=True)
@@ -110,7 +117,7 @@ class Sizes:
 
 def sizes_of(module: Any, layers: tuple[LayerShape, ...]) -> Sizes | None:
     """Return the sizes of a decoder; None where the program does not support its architecture or dtype."""
-    if type(module).__name__ not in {*FAMILIES, "DenseDecoder"} or not _is_plain(module):
+    if not is_known(module) or not _is_plain(module):
         return None
     first = layers[0]
     if any(replace(layer, window=first.window) != first for layer in layers):
@@ -131,9 +138,6 @@ def sizes_of(module: Any, layers: tuple[LayerShape, ...]) -> Sizes | None:
 
 def _is_plain(module: Any) -> bool:
     if any(w.dtype != torch.float32 or w.device.type != "cpu" or not w.is_contiguous() for w in module.parameters()):
-        return False
-    rotary = (module.config.rope_parameters or {}).get("rope_type", "default")
-    if module.config.hidden_act != "silu" or rotary in ("dynamic", "longrope"):
         return False
     if any(form_of(layer.mlp.gate_proj) != form_of(layer.mlp.up_proj) for layer in module.model.layers):
         return False
@@ -266,11 +270,12 @@ def build_table(
     mixed = made.buffer(tokens, sizes.heads * sizes.dim)
     acts = made.buffer(tokens, sizes.gated)
     products = Products.of(made, tokens, max(sizes.hidden, sizes.gated, sizes.heads * sizes.dim))
-    model = module.model
+    model, activation = module.model, activation_of(module)
     _embed(made, model.embed_tokens, x)
     for index, layer in enumerate(model.layers):
         attention, mlp = layer.self_attn, layer.mlp
-        _norm(made, layer.input_layernorm, x, h)
+        before_attention, behind_attention, before_mlp, behind_mlp = norms_around(layer)
+        _norm(made, before_attention, x, h)
         projections = (attention.q_proj, attention.k_proj, attention.v_proj)
         source, at, waits = products.read(attention.q_proj, h), qkv[0], True
         lows = products.lower(index, LAYERS[:3], sizes.hidden, h)
@@ -282,14 +287,14 @@ def build_table(
         _attention(made, attention, layers[index], pool, index, qkv, mixed)
         source = products.read(attention.o_proj, mixed)
         (low,) = products.lower(index, LAYERS[3:4], sizes.heads * sizes.dim, mixed)
-        products.linear(attention.o_proj, source, *x, onto=1, **low)
-        _norm(made, layer.post_attention_layernorm, x, h)
+        _add_to_residual(products, attention.o_proj, source, behind_attention, x, h, low)
+        _norm(made, before_mlp, x, h)
         both = products.read(mlp.gate_proj, h) | products.weight(mlp.gate_proj) | products.weight(mlp.up_proj, "2")
         low, _ = products.lower(index, LAYERS[4:6], sizes.hidden, h)
-        made.add(Op.GATED, **both, n=sizes.gated, out=acts[0], ldo=acts[1], **low)
+        made.add(Op.GATED, **both, n=sizes.gated, out=acts[0], ldo=acts[1], activation=activation, **low)
         source = products.read(mlp.down_proj, acts)
         (low,) = products.lower(index, LAYERS[6:], sizes.gated, acts)
-        products.linear(mlp.down_proj, source, *x, onto=1, **low)
+        _add_to_residual(products, mlp.down_proj, source, behind_mlp, x, h, low)
         if index + 1 in watched:
             weight, epsilon = (2.0**30, 2.0**60) if raw else (1.0, EPSILON)
             _norm(made, _Even(torch.full((sizes.hidden,), weight), epsilon), x, made.buffer(tokens, sizes.hidden))
@@ -301,6 +306,17 @@ def build_table(
     source = products.read(module.lm_head, h, Cell.SAMPLED) | products.weight(module.lm_head)
     made.add(Op.HEAD, **source, ldo=4 * sizes.vocab, n=sizes.vocab)
     return made
+
+
+def _add_to_residual(
+    products: Products, layer: Any, source: dict[str, Any], norm: Any, x: Buffer, room: Buffer, low: dict[str, Any]
+) -> None:
+    """Add the product with `layer` to the states `x`, by way of `room` where a norm comes before the sum."""
+    if norm is None:
+        products.linear(layer, source, *x, onto=1, **low)
+        return
+    products.linear(layer, source, *room, **low)
+    _norm(products.made, norm, room, x, onto=1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -322,16 +338,18 @@ def _probe(made: OperationTable, probing: LinearProbing, at: int, x: Buffer) -> 
 
 
 def _embed(made: OperationTable, layer: Any, out: Buffer) -> None:
-    where: dict[str, Any] = {"n": layer.embedding_dim, "out": out[0], "ldo": out[1], "reals": (1.0,)}
+    where: dict[str, Any] = {"n": layer.embedding_dim, "out": out[0], "ldo": out[1]}
     if isinstance(layer, SmallEmbedding):
         where |= {"scales": made.address(layer.packed.scales), "small": layer.packed.form}
         where["k"] = padded(layer.embedding_dim)
+    where["reals"] = (scale_of(layer),)
     made.add(_embed_of(layer), w=made.address(layer.packed.data if "small" in where else layer.weight), **where)
 
 
 def _norm(made: OperationTable, layer: Any, x: Buffer, out: Buffer, **more: Any) -> None:
-    where: dict[str, Any] = {"x": x[0], "ldx": x[1], "out": out[0], "ldo": out[1], "n": len(layer.weight)}
-    made.add(Op.NORM, **where, w=made.address(layer.weight), reals=(float(layer.variance_epsilon),), **more)
+    weight, epsilon = norm_of(layer)
+    where: dict[str, Any] = {"x": x[0], "ldx": x[1], "out": out[0], "ldo": out[1], "n": len(weight)}
+    made.add(Op.NORM, **where, w=made.address(weight), reals=(epsilon,), **more)
 
 
 def _attention(
@@ -351,10 +369,11 @@ def _attention(
     }  # fmt: skip
     if pool.is_small:
         where["key_scales"], where["value_scales"] = (x[index].data_ptr() for x in (pool.key_scales, pool.value_scales))
-    norms = [getattr(attention, name, None) for name in ("q_norm", "k_norm")]
-    epsilon = next((n.variance_epsilon for n in norms if n is not None), 0.0)
-    weights = [made.address(n.weight) if n is not None else 0 for n in norms]
-    made.add(Op.PLACE, **where, w=weights[0], w2=weights[1], reals=(float(epsilon),))
+    norms = [norm_of(norm) for name in ("q_norm", "k_norm") if (norm := getattr(attention, name, None)) is not None]
+    weights = [made.address(weight) for weight, _ in norms] or [0, 0]
+    reals = (norms[0][1] if norms else 0.0,)
+    turns = turn_cell(turn_kind(attention))
+    made.add(Op.PLACE, **where, w=weights[0], w2=weights[1], turns=turns, reals=reals)
     scaling = float(attention.scaling)
     made.add(
         Op.ATTEND,

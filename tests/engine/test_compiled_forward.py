@@ -6,11 +6,15 @@ import gc
 import threading
 from itertools import pairwise
 from itertools import product as product_of
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
+from sluicegate.engine import load_model
 from sluicegate.engine.attention.paged import TokenSpan
 from sluicegate.engine.batching.runner import ModelRunner, RunnerOptions
 from sluicegate.engine.cpu.kernels.attention import attend_block, scratch_floats
@@ -21,8 +25,9 @@ from sluicegate.engine.cpu.operations import tokens_a_task
 from sluicegate.engine.memory.kv import KVPool, LayerShape, attend
 from tests.engine.conftest import MakeModel
 from tests.engine.driving import a_job, prompts, run, serving
+from tests.engine.tiny_models import save_tiny
 
-COMPILED = ("llama", "qwen2", "qwen3", "mistral", "llama_yarn", "llama3_rope")
+COMPILED = ("llama", "qwen2", "qwen3", "mistral", "llama_yarn", "llama3_rope", "gemma3")
 BLOCK = 4
 
 
@@ -150,12 +155,42 @@ def test_a_nan_in_a_key_or_a_value_reaches_every_query_that_sees_it() -> None:
 
 
 @pytest.mark.parametrize(("family", "compiled"), [*((f, True) for f in COMPILED), ("gemma2", False), ("gpt2", False)])
-def test_the_llama_family_is_compiled_and_others_are_left_to_transformers(
+def test_the_llama_family_and_gemma_3_are_compiled_and_others_are_left_to_transformers(
     family: str, compiled: bool, tiny: MakeModel
 ) -> None:
     assert ModelRunner(tiny(family), 32, BLOCK).is_compiled is compiled
     assert not ModelRunner(tiny(family), 32, BLOCK, RunnerOptions(forward="transformers")).is_compiled
     assert not ModelRunner(tiny(family), 32, BLOCK, RunnerOptions(attention="reference")).is_compiled
+
+
+@pytest.mark.parametrize("kind", ["float32", "bfloat16", "int8", "int4", "cache"])
+def test_gemma_3_is_computed_as_by_its_own_code_in_every_form_of_weights(kind: Any, tmp_path: Path) -> None:
+    """Norms that are no ones, sliding and full layers with rotary positions of their own, beyond the window. Where
+    activations or keys are rounded, a last bit may decide to which side."""
+    folder = save_tiny(tmp_path, "gemma3", initializer_range=0.1)
+    file, noise = folder / "model.safetensors", torch.Generator().manual_seed(7)
+    tensors = load_file(file)
+    for name in sorted(name for name in tensors if "norm" in name):
+        tensors[name] += 0.3 * torch.randn(tensors[name].shape, generator=noise)
+    kept = torch.bfloat16 if kind == "bfloat16" else torch.float32
+    save_file({name: one.to(kept) for name, one in tensors.items()}, file, {"format": "pt"})
+    model = load_model(folder, weights=kind if kind.startswith("int") else "full")
+    kv: Any = "int8" if kind == "cache" else "full"
+    compiled, plain = (
+        ModelRunner(model, 16, BLOCK, RunnerOptions(kv=kv, forward=forward)) for forward in ("auto", "transformers")
+    )
+    assert (compiled.is_compiled, plain.is_compiled) == (True, False)
+    text = np.array(prompts([60])[0])
+    found, expected = compiled.score(text, chunk=16), plain.score(text, chunk=16)
+    assert torch.allclose(found, expected, atol=0.1 if kind in ("int8", "int4", "cache") else 1e-4)
+    assert torch.equal(found, compiled.score(text, chunk=7))
+
+
+@pytest.mark.parametrize(
+    "changed", [{"final_logit_softcapping": 30.0}, {"attn_logit_softcapping": 50.0}, {"hidden_activation": "gelu"}]
+)
+def test_a_gemma_3_with_what_the_program_has_not_is_left_to_transformers(changed: Any, tmp_path: Path) -> None:
+    assert not ModelRunner(load_model(save_tiny(tmp_path, "gemma3", **changed)), 16, BLOCK).is_compiled
 
 
 @torch.inference_mode()

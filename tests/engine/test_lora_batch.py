@@ -23,8 +23,8 @@ from tests.engine.tiny_models import save_tiny
 Folder = Callable[..., Path]
 LENGTHS = (1, 5, 17, 40, 16, 33)
 TOKENS = 14
-COMPILED = ("llama", "qwen2", "qwen3", "mistral")
-OTHERS = ("gemma3", "gpt2", "mixtral", "bloom", "phi")
+COMPILED = ("llama", "qwen2", "qwen3", "mistral", "gemma3")
+OTHERS = ("gemma2", "gpt2", "mixtral", "bloom", "phi")
 
 
 def job_for(model: LoadedModel, name: str, prompt: Any, **fields: Any) -> Job:

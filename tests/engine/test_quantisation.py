@@ -235,7 +235,8 @@ def test_a_rounded_cache_does_not_show_how_a_prompt_was_cut(family: str, kv: Any
     """Outside the compiled pass: a chunk at the beginning reads its own keys as rounded as later ones do. What is left
     are ties of the rounding, which the last bit of torch's products decides."""
     model, text = load_model(save_tiny(tmp_path, family, initializer_range=0.1)), np.array(prompts([40])[0])
-    scores = [ModelRunner(model, 16, 4, RunnerOptions(kv=kv)).score(text, chunk=chunk) for chunk in (40, 17, 6, 1)]
+    options = RunnerOptions(kv=kv, forward="transformers")
+    scores = [ModelRunner(model, 16, 4, options).score(text, chunk=chunk) for chunk in (40, 17, 6, 1)]
     for cut in scores[1:]:
         assert torch.allclose(cut, scores[0], atol=LEFT[kv]), (cut - scores[0]).abs().max()
 

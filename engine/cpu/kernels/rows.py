@@ -14,6 +14,8 @@ from sluicegate.plugins.compiled.kernels import kernel
 
 FLOATS, INT8, FP8 = 0, 1, 2
 """Number formats of the KV pool."""
+SILU, GELU = 0, 1
+"""Activations of gated products."""
 
 
 @njit(nogil=True, inline="always")
@@ -64,6 +66,12 @@ def normalise(x, weight, epsilon, out):  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath=FASTMATH)
+def add_row(x, out):  # type: ignore[no-untyped-def]
+    for i in range(len(x)):
+        out[i] += x[i]
+
+
+@kernel(fastmath=FASTMATH)
 def add_products(x, weights, epsilon, out):  # type: ignore[no-untyped-def]
     """Add to each of `out` [P] the product of its row of `weights` [P * d] with `x` [d], scaled to root mean square
     1."""
@@ -102,6 +110,17 @@ def gate(gates, ups, out):  # type: ignore[no-untyped-def]
         x = gates[i]
         e = small_exp(-abs(x))
         out[i] = x * ((one if x >= 0 else e) / (one + e)) * ups[i]
+
+
+@kernel(fastmath=FASTMATH)
+def gate_by_gelu(gates, ups, out):  # type: ignore[no-untyped-def]
+    """Compute `gelu(gates) * ups` for one row, in the form with a tanh: x (1 + tanh z) / 2 is x / (1 + e^-2z)."""
+    one = np.float32(1)
+    for i in range(len(gates)):
+        x = gates[i]
+        z = np.float32(1.5957691216) * (x + np.float32(0.044715) * x * x * x)  # 2 sqrt(2 / pi)
+        e = small_exp(-abs(z))
+        out[i] = x * ((one if z >= 0 else e) / (one + e)) * ups[i]
 
 
 @kernel(fastmath=FASTMATH)
