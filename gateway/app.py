@@ -99,7 +99,7 @@ def create_app(
     outer = KeyGate(outer, built.accounts, forms)
     outer = BodyLimit(outer, settings.server, built.bodies, partial(sender, built), forms)
     outer = HostCheck(outer, OwnNames.of(settings.server), lambda: built.closed_to_strangers, forms)
-    app.outer = TrailingSlash(OuterLayer(outer, forms))
+    app.outer = TrailingSlash(OuterLayer(outer, forms, built.metrics.count_response))
     return app
 
 

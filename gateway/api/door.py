@@ -87,6 +87,7 @@ class EarlyRefusals:
     def _refusal(
         self, path: str, head: dict[bytes, bytes], caller: Caller | None, error: SluicegateError
     ) -> HeadRefusal:
+        self._runtime.metrics.count_response(error_status(error))
         form = self._forms.of(path)
         body, request_id = form.body(error), request_id_of(head.get(b"x-request-id", b""))
         headers: RawHeaders = [(b"content-type", JSON.encode()), (b"content-length", b"%d" % len(body))]

@@ -46,11 +46,12 @@ class OuterLayer:
     all of them, since every chunk of a stream passes it.
 
     What nothing else has caught is answered here, in the form of its path, and raised on: the server closes the
-    connection."""
+    connection. `count` is given the status of each answer."""
 
-    def __init__(self, app: ASGIApp, forms: ErrorForms) -> None:
+    def __init__(self, app: ASGIApp, forms: ErrorForms, count: Callable[[int], None]) -> None:
         self._app = app
         self._forms = forms
+        self._count = count
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -68,6 +69,7 @@ class OuterLayer:
             nonlocal begun
             if message["type"] == "http.response.start":
                 begun = True
+                self._count(message["status"])
                 message["headers"] = [*message["headers"], *[pair for of in added for pair in of()], *named]
             return send(message)
 

@@ -44,7 +44,7 @@ class Objectives:
 
 
 class Metrics:
-    """What operators watch. Thread-safe as `prometheus_client` is, but for `observe`: one thread."""
+    """What operators watch. Thread-safe as `prometheus_client` is; one thread calls `observe` and `count_response`."""
 
     def __init__(self, objectives: Objectives = Objectives(), label_values: int = 100) -> None:
         self.registry = CollectorRegistry()
@@ -52,6 +52,7 @@ class Metrics:
         self._objectives = objectives
         self._models, self._outcomes, self._stages = Labels(label_values), Labels(label_values), Labels(label_values)
         self._verdict_names, self._results = Labels(label_values), Labels(label_values)
+        self._responses = self._counts(semconv.METRIC_HTTP_RESPONSES, "Answers over HTTP, by status.", "status")
         self._requests = self._counts(semconv.METRIC_REQUESTS, "Requests by how they ended.", MODEL, "outcome")
         self._goodput = self._counts(
             semconv.METRIC_GOODPUT, "Requests served, by whether they kept the service level objectives.", MODEL, "met"
@@ -132,6 +133,10 @@ class Metrics:
     def alias(self, stats: Stats, model: Callable[[], str], capacity: Callable[[], Capacity] | None = None) -> None:
         """Expose the generator's numbers once more, under the names that inference gateways look for."""
         self.registry.register(VllmAliases(stats, model, capacity))
+
+    def count_response(self, status: int) -> None:
+        """Count the answer to a request over HTTP, whether or not it came as far as to have an outcome."""
+        self._responses.inc(str(status))
 
     def observe(self, outcome: Outcome) -> None:
         model = self._models[outcome.model]

@@ -114,3 +114,57 @@ def test_a_stage_that_is_configured_and_not_enabled_is_named(caplog: pytest.LogC
     with caplog.at_level(logging.WARNING):
         compose(settings, {})
     assert "[stages.moderate.blocklist] is configured and does not run" in caplog.text
+
+
+DOORS: dict[str, tuple[int, dict[str, Any]]] = {
+    "no key": (401, {"headers": {}}),
+    "an unknown key": (401, {"headers": {"authorization": "Bearer PLANTED"}}),
+    "a route that the key may not call": (403, {"headers": {"authorization": "Bearer secret-narrow"}}),
+    "no such path": (404, {"url": "/v1/PLANTED"}),
+    "no such model": (404, {"json": {"model": "PLANTED", "messages": [{"role": "user", "content": "hi"}]}}),
+    "another method": (405, {"method": "GET"}),
+    "a body that is too large": (413, {"content": b"{" + b" " * 5000}),
+    "a packed body": (415, {"headers": {"authorization": "Bearer secret-a", "content-encoding": "gzip"}}),
+    "no JSON": (400, {"content": b'{"PLANTED": '}),
+    "a wrong field": (400, {"json": {"messages": "PLANTED"}}),
+    "a limit": (429, {"headers": {"authorization": "Bearer secret-poor"}}),
+    "a rail": (400, {"json": {"model": "scripted", "messages": [{"role": "user", "content": "PLANTED halberd"}]}}),
+}
+
+
+@pytest.fixture(scope="module")
+def doors() -> Iterator[TestApp]:
+    keys = [
+        {"id": "a", "key": "secret-a"},
+        {"id": "narrow", "key": "secret-narrow", "routes": ["/v1/models"]},
+        {"id": "poor", "key": "secret-poor", "limits": {"budget_day": 0}},
+    ]
+    with TestApp(
+        pipeline={"admit": ["api-keys", "limits"], "screen": ["blocklist"], "record": ["ledger", "metrics", "log"]},
+        stages={"screen": {"blocklist": {"phrases": ["halberd"], "action": "block"}}},
+        keys=keys,
+        accounts={"prices": {"*": {"input": 1, "output": 1}}},
+        settings={"server": {"max_body_bytes": 4096}},
+    ) as app:
+        yield app
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_whatever_refuses_a_request_counts_it_once_by_its_status_and_repeats_nothing(doors: TestApp, door: str) -> None:
+    """404s of no path, 405, 413, 415 and bodies that could not be read were in no metric at all."""
+
+    def counts() -> dict[str, float]:
+        lines = doors.client.get("/metrics").text.splitlines()
+        assert not [line for line in lines if "PLANTED" in line]
+        found = [line.rsplit(" ", 1) for line in lines if line.startswith("sluicegate_http_responses_total{")]
+        return {name.split('"')[1]: float(value) for name, value in found}
+
+    status, asked = DOORS[door]
+    fields = {"method": "POST", "url": "/v1/chat/completions", "headers": {"authorization": "Bearer secret-a"}} | asked
+    if fields["method"] == "POST" and "content" not in fields:
+        fields.setdefault("json", {"model": "scripted", "messages": [{"role": "user", "content": "hi"}]})
+    before = counts()
+    assert doors.client.request(**fields).status_code == status
+    after = counts()
+    grown = {name: value - before.get(name, 0) for name, value in after.items() if value != before.get(name, 0)}
+    assert grown == {"200": 1.0, str(status): 1.0}, "beside the look at /metrics itself"
