@@ -170,15 +170,17 @@ class ContentBlocked(RequestError):
 
 
 class PendingReview(RequestError):
-    """A rail wants a person to look before anything is generated; the outcome is to be fetched at `url`."""
+    """A rail wants a person to look at the text `param` before anything is generated; the outcome is to be fetched at
+    `url`."""
 
     code = "pending_review"
     kind = "content_policy_violation"
     status = 403
 
-    def __init__(self, review_id: str, rail: str, url: str) -> None:
+    def __init__(self, review_id: str, rail: str, url: str, *, param: str = "messages") -> None:
+        what = "this request" if param == "messages" else f"the text at {param}"
         super().__init__(
-            f"rail {rail!r} wants a person to look at this request first; ask {url} for the outcome", param="messages"
+            f"the safety check {rail!r} wants a person to look at {what} first; ask {url} for the outcome", param=param
         )
         self.review = {"id": review_id, "url": url, "status": "pending"}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sluicegate.plugins import NotFound, PermissionDenied, RequestError, UpstreamFailed
 
 
@@ -86,3 +88,16 @@ class UntrustedTarget(PermissionDenied):
         """Build the error. `explanation`: for the caller; `reason`: for operators, with the source of a target."""
         super().__init__(f"the call of {server}/{tool} was not sent: {explanation}", param="arguments")
         self.reason = reason
+
+
+class StoppedAnswer(RequestError):
+    """Raised where a rail stopped the answer that `generate` made, or wants a person to look at it."""
+
+    code = "content_filter"
+    kind = "content_policy_violation"
+
+    def __init__(self, refusal: str, review: Mapping[str, str] | None) -> None:
+        """Build the error. `review`: id, url and status of the review that has to be decided, if there is one."""
+        super().__init__(refusal if review is None else f"{refusal} Ask {review['url']} for the outcome.")
+        if review is not None:
+            self.code, self.review = "pending_review", review

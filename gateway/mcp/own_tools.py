@@ -11,7 +11,7 @@ from typing import Any
 from opentelemetry import context as otel
 
 from sluicegate.gateway.mcp.definitions import ToolDefinition
-from sluicegate.gateway.mcp.errors import InvalidArguments, unknown_tool
+from sluicegate.gateway.mcp.errors import InvalidArguments, StoppedAnswer, unknown_tool
 from sluicegate.gateway.mcp.schemas import CompiledSchemas
 from sluicegate.gateway.mcp.settings import OWN
 from sluicegate.gateway.prompts.places import BodyPlaces, in_words_of
@@ -146,7 +146,8 @@ class OwnTools:
             in_words_of(error, GeneratePlaces({"messages": "prompt"}, "schema"), request)
             raise
         if answer.refusal is not None:
-            raise GenerationFailed(answer.refusal)
+            stopped = answer.finish_reason == "content_filter"
+            raise StoppedAnswer(answer.refusal, exchange.review) if stopped else GenerationFailed(answer.refusal)
         usage = exchange.reported_usage
         try:
             value = json.loads(answer.text)

@@ -41,7 +41,6 @@ from sluicegate.plugins import (
     Assembler,
     Caller,
     CompiledGrammar,
-    ContentBlocked,
     GenerationFailed,
     GrammarError,
     Job,
@@ -140,8 +139,9 @@ async def screen(exchange: Exchange, holding: Holding) -> None:
                 await screening.ask(name, rail, rail_policy, note)
     asked = [(name, reason) for name, reason in screening.asked if name not in exchange.entry.approved]
     if asked:
-        held = await holding.hold_request(exchange, asked_for, asked)
-        raise ContentBlocked(*asked[0]) if held is None else held
+        refused = screening.refusals[asked[0][0]]
+        held = await holding.hold_request(exchange, asked_for, asked, refused.param or "messages")
+        raise refused if held is None else held
 
 
 async def route(exchange: Exchange) -> None:

@@ -249,7 +249,7 @@ class MatchScreen:
     def screen_now(self, request: Request, texts: Sequence[Text], caller: Caller) -> ScreenResult:
         """Do what `screen` does, in the calling thread. `texts`: those of `request`, as `texts_of` lists them."""
         changes: list[tuple[Text, str]] = []
-        asked: dict[str, str] = {}
+        asked: dict[str, Text] = {}
         marks: list[Mark] = []
         for text, matches in self._found(request, as_spelled(texts), caller.tenant):
             for match in matches:
@@ -259,7 +259,7 @@ class MatchScreen:
                 if action == "block":
                     reason = self._reason({match.label: text.place})
                     return ScreenResult("block", reason, told=refusal(text), marks=tuple(marks))
-                asked.setdefault(f"{action} {match.label}", text.place)
+                asked.setdefault(f"{action} {match.label}", text)
             new = self._without(text.text, matches)
             if new != text.text:
                 changes.append((text, new))
@@ -272,16 +272,18 @@ class MatchScreen:
             return first, last, f"{self.name}: {match.label} across documents"
         return None
 
-    def _result(self, request: Request, changes: list[tuple[Text, str]], asked: dict[str, str]) -> ScreenResult:
-        """Return the result if nothing blocked. `asked`: the place of the first match by "action label"."""
+    def _result(self, request: Request, changes: list[tuple[Text, str]], asked: dict[str, Text]) -> ScreenResult:
+        """Return the result if nothing blocked. `asked`: the text of the first match by "action label"."""
         worst: Literal["redact", "escalate"] = (
             "escalate" if any(key.startswith("escalate ") for key in asked) else "redact"
         )
-        places = {key.removeprefix(f"{worst} "): place for key, place in asked.items() if key.startswith(worst)}
-        if not places:
+        found = {key.removeprefix(f"{worst} "): text for key, text in asked.items() if key.startswith(worst)}
+        if not found:
             return ScreenResult()
         messages, others = in_two(changes, request)
-        return ScreenResult(worst, self._reason(places), messages, texts=others)
+        reason = self._reason({label: text.place for label, text in found.items()})
+        told = refusal(next(iter(found.values()))) if worst == "escalate" else ""
+        return ScreenResult(worst, reason, messages, told=told, texts=others)
 
     def _reason(self, labels: Mapping[str, str]) -> str:
         return f"{self.name}: {', '.join(f'{label} in {place}' for label, place in sorted(labels.items()))}"

@@ -102,6 +102,61 @@ def test_no_door_tells_a_score_of_an_answer_that_is_stopped(door: str, streamed:
             assert not [word for word in FOUND if word in reply.text], (name, reply.text)
 
 
+HELD = {"phrases": ["project nightjar"], "action": "escalate"}
+PLACES = {"/v1/completions": "prompt", "/v1/responses": "input"}
+
+
+@pytest.mark.parametrize("reviewed", [False, True])
+@pytest.mark.parametrize("door", DOORS)
+def test_a_request_that_a_person_has_to_see_is_refused_with_its_place(door: str, reviewed: bool) -> None:
+    tables = {"pipeline": {"screen": ["blocklist"]}, "stages": {"screen": {"blocklist": HELD}}}
+    with TestApp(settings={"review": {"enabled": reviewed}}, **tables) as app:
+        error = app.client.post(door, json={"model": MODEL, **DOORS[door]("on project nightjar")}).json()["error"]
+        place = PLACES.get(door, "messages[0].content")
+        assert "the safety check 'blocklist'" in error["message"]
+        assert (error["param"], f"the text at {place}" in error["message"]) == (place, True)
+        if not reviewed:
+            assert error["code"] == "content_filter"
+            reported = app.client.post("/v1/safety/false_positives", json={"request_id": error["request_id"]})
+            assert reported.status_code == 404, "reports go to the review queue, which is off"
+            return
+        assert error["code"] == "pending_review"
+        assert app.client.get(error["review"]["url"]).status_code == 202
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_refusal_is_reported_as_a_false_positive_by_the_id_in_its_body(door: str) -> None:
+    tables = {"pipeline": {"screen": ["blocklist"]}, "stages": {"screen": {"blocklist": REFUSED["blocklist"][0]}}}
+    with TestApp(**tables) as app:
+        error = app.client.post(door, json={"model": MODEL, **DOORS[door]("on project nightjar")}).json()["error"]
+        reported = app.client.post("/v1/safety/false_positives", json={"request_id": error["request_id"]})
+        assert reported.status_code == 200, reported.text
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("door", DOORS)
+def test_every_door_says_which_check_stopped_an_answer(door: str, streamed: bool) -> None:
+    table, text = REFUSED["blocklist"]
+    stages = {"moderate": {"blocklist": table}}
+    with TestApp(pipeline={"moderate": ["blocklist"]}, stages=stages, script=[text]) as app:
+        reply = app.client.post(door, json={"model": MODEL, "stream": streamed, **DOORS[door]("Tell me.")})
+        assert "stopped by the safety check 'blocklist'" in reply.text
+
+
+@pytest.mark.parametrize(("action", "code"), [("block", "content_filter"), ("escalate", "pending_review")])
+def test_agents_are_told_of_a_stopped_answer_as_callers_of_http_are(action: str, code: str) -> None:
+    stages = {"moderate": {"blocklist": {**HELD, "action": action}}}
+    rails = {"pipeline": {"moderate": ["blocklist"]}, "stages": stages}
+    with TestApp(settings={"mcp": {"own_tools": True}}, script=['{"a": "on project nightjar"}'], **rails) as app:
+        call = {"name": "generate", "arguments": {"prompt": "Tell me.", "schema": {"type": "object"}}}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+        error = app.client.post("/mcp/sluicegate", headers=AGENT, json=body).json()["error"]
+        assert (error["code"], error["data"]["code"]) == (-32003, code)
+        if action == "escalate":
+            assert error["data"]["review"]["url"] in error["message"]
+            assert app.client.get(error["data"]["review"]["url"]).status_code == 202
+
+
 OTHER_DOORS = ("gRPC", "gRPC stream", "socket", "batch", "message batch", "MCP")
 AGENT = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-11-25"}
 

@@ -25,6 +25,7 @@ def completions(exchanges: Sequence[Exchange], parsed: Parsed) -> bytes:
             answer.text,
             answer.logprobs,
             answer.finish_reason if answer.refusal is None else "content_filter",
+            refusal=answer.refusal,
         )
         for number, exchange in enumerate(exchanges)
         for answer in exchange.answers
@@ -69,16 +70,23 @@ class TextWriter(ChunkStream):
         at = self._offsets[delta.index]
         self._offsets[delta.index] += len(delta.text)
         reason = delta.finish_reason if delta.refusal is None else "content_filter"
-        choice = _choice(delta.index, delta.text, delta.logprobs, reason, at)
+        choice = _choice(delta.index, delta.text, delta.logprobs, reason, at, delta.refusal)
         notes = delta_notes(self._exchange, self._partial, delta)
         told = b',"sluicegate":' + exact_json.write(notes) if notes else b""
         return self._head + orjson.dumps(choice) + b"]" + told + b"}\n\n"
 
 
 def _choice(
-    index: int, text: str, entries: Sequence[TokenLogprob], finish_reason: str | None, offset: int = 0
+    index: int,
+    text: str,
+    entries: Sequence[TokenLogprob],
+    finish_reason: str | None,
+    offset: int = 0,
+    refusal: str | None = None,
 ) -> dict[str, Any]:
-    return {"index": index, "text": text, "logprobs": _logprobs(entries, offset), "finish_reason": finish_reason}
+    """Write one choice. OpenAI's has no field for a refusal: `refusal` stands there only where a choice was stopped."""
+    written = {"index": index, "text": text, "logprobs": _logprobs(entries, offset), "finish_reason": finish_reason}
+    return written if refusal is None else {**written, "refusal": refusal}
 
 
 def _logprobs(entries: Sequence[TokenLogprob], offset: int) -> dict[str, Any] | None:

@@ -10,8 +10,9 @@ from sluicegate.gateway.answer.delta import Delta
 from sluicegate.gateway.api.body.parsing import Parsed
 from sluicegate.gateway.api.dialects.blocks import Block, BlockWriter, event
 from sluicegate.gateway.api.extras import extended
+from sluicegate.gateway.http.errors import error_detail, error_status
 from sluicegate.gateway.request.context import Exchange
-from sluicegate.plugins import Answer, RequestError, ServiceError, SluicegateError, TokenLogprob, exact_json
+from sluicegate.plugins import Answer, RequestError, SluicegateError, TokenLogprob, exact_json
 
 STOP = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
 KINDS = {
@@ -125,11 +126,11 @@ def message_error(error: SluicegateError) -> bytes:
 
 
 def _detail(error: SluicegateError) -> dict[str, Any]:
-    status = error.status if isinstance(error, RequestError | ServiceError) else 500
+    """Return Anthropic's fields, and those of ours that are known: the place, and what a caller goes on with."""
+    status = error_status(error)
     kind = KINDS.get(status, "api_error" if status >= 500 else "invalid_request_error")
-    detail: dict[str, Any] = {"type": kind, "message": error.message, "code": error.code}
-    if (pointer := getattr(error, "pointer", None)) is not None:
-        detail["pointer"] = pointer
+    ours = {name: value for name, value in error_detail(error).items() if value is not None}
+    detail: dict[str, Any] = {**ours, "type": kind}
     if isinstance(error, RequestError) and error.param == "thread":
         detail["details"] = NO_THREADS
     return detail

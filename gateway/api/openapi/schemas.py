@@ -27,6 +27,8 @@ class ErrorAnswer(Open):
 class MessageErrorDetail(Open):
     type: str
     message: str
+    param: str | None = Field(default=None, description="the field, by its path")
+    code: str | None = Field(default=None, description="a stable name that clients may switch on")
 
 
 class MessageErrorAnswer(Open):
@@ -98,6 +100,7 @@ class TextChoice(Open):
     text: str
     logprobs: dict[str, Any] | None
     finish_reason: str
+    refusal: str | None = None
 
 
 class TextCompletion(Open):

@@ -32,15 +32,17 @@ class Holding:
         if self._reviews is not None:
             self._reviews.remember(request, caller.tenant, rail)
 
-    async def hold_request(self, exchange: Exchange, request: Request, asked: Asked) -> PendingReview | None:
-        """Hold the request for review and return the error to raise; None where no review is possible. `request` is the
-        original, before rails changed it."""
+    async def hold_request(
+        self, exchange: Exchange, request: Request, asked: Asked, param: str
+    ) -> PendingReview | None:
+        """Hold the request for review and return the error to raise, about the field `param`; None where no review is
+        possible. `request` is the original, before rails changed it."""
         if self._reviews is None:
             return None
         rails, reason = [name for name, _ in asked], "; ".join(reason for _, reason in asked)
         body = {"request": request_to_json(request), "rails": rails, "route": exchange.entry.route}
         item = await _hold(self._reviews, exchange, "request", rails[0], reason, body)
-        return None if item is None else PendingReview(item.id, item.rail, url_of(item))
+        return None if item is None else PendingReview(item.id, item.rail, url_of(item), param=param)
 
     async def hand_over(self, exchange: Exchange, validator: Validator) -> None:
         """Hold the answers that wait for review; where no review is possible they are refused."""

@@ -43,10 +43,12 @@ takes about 3 ms."""
 
 
 class Screening:
-    """Runs the input rails on one request. `asked`: the rails that want a review, with their reasons."""
+    """Runs the input rails on one request. `asked`: the rails that want a review, with their reasons; `refusals`: what
+    each of them would say where no review is possible."""
 
     def __init__(self, exchange: Exchange) -> None:
         self.asked: list[tuple[str, str]] = []
+        self.refusals: dict[str, ContentBlocked] = {}
         self._exchange = exchange
         self._watch = exchange.stages.rail_health
         self._listed = RequestTexts(exchange)
@@ -92,6 +94,7 @@ class Screening:
         self._exchange.safety.restore |= result.restore
         if action == "escalate":
             self.asked.append((name, reason))
+            self.refusals[name] = self._blocked(name, reason, result.told)
 
     def _replace(self, name: str, result: ScreenResult, note: StageNote) -> None:
         """Replace texts of the request. Raises `ContentBlocked` for a text that must not be replaced (`fixed`)."""
