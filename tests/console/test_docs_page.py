@@ -99,3 +99,20 @@ def test_a_wrong_key_is_asked_for_again(gateway: RunningGateway, browser: Browse
     press(browser, "Show")
     browser.until("document.querySelector('main').textContent.includes('not accepted')")
     assert browser.js("document.querySelector('main input').value") == ""
+
+
+def test_names_stand_as_code_and_no_backtick_is_shown(page: Browser) -> None:
+    assert page.js("[...document.querySelectorAll('main .about code')].length") > 10
+    assert "`" not in page.js("document.querySelector('main .columns').innerText")
+
+
+def test_in_a_narrow_window_an_operation_that_is_chosen_comes_into_view(page: Browser) -> None:
+    """The list of all operations stands above it there."""
+    page.call("Emulation.setDeviceMetricsOverride", width=500, height=900, deviceScaleFactor=1, mobile=False)
+    try:
+        link = "document.querySelector('nav a[href=\"#post/v1/embeddings\"]').click()"
+        page.js(link)
+        page.until("document.querySelector('h2.title code').textContent === '/v1/embeddings'")
+        page.until("Math.abs(document.querySelector('main').getBoundingClientRect().top) < 5")
+    finally:
+        page.call("Emulation.clearDeviceMetricsOverride")

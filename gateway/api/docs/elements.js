@@ -5,3 +5,11 @@ export function el(name, attributes = {}, ...children) {
   made.append(...children);
   return made;
 }
+
+// A text as the document has it, where `names` stand between backticks.
+export function words(text) {
+  return text.split("`").map((part, place, all) => {
+    if (place % 2 === 0) return part;
+    return place === all.length - 1 ? "`" + part : el("code", {}, part);
+  });
+}

@@ -2,7 +2,7 @@
 // document or an answer says is put into the page as text, never as markup.
 import { bodyOf, schemaFields, typeName } from "./schemas.js";
 import { trial } from "./trial.js";
-import { el } from "./elements.js";
+import { el, words } from "./elements.js";
 
 const FIRST = ["post", "/v1/chat/completions"];
 const main = document.querySelector("main");
@@ -62,7 +62,7 @@ function showOperation(method, path) {
   main.replaceChildren(
     el("h2", { class: "title" }, el("span", { class: `verb ${method}` }, method), el("code", {}, path),
       el("span", {}, operation.summary || "")),
-    el("p", { class: "lead" }, operation.description || ""),
+    el("p", { class: "lead" }, ...words(operation.description || "")),
     el("div", { class: "columns" }, el("div", {}, ...left), el("div", {}, ...right)),
   );
   for (const link of nav.querySelectorAll("a")) link.classList.toggle("on", link.hash === `#${method}${path}`);
@@ -77,7 +77,7 @@ function parameters({ parameters: found }) {
 function taken(body) {
   if (!body) return [];
   const about = schemaFields(body.schema, api);
-  return [el("h3", {}, "Takes"), el("p", { class: "about" }, about.description), about.list];
+  return [el("h3", {}, "Takes"), el("p", { class: "about" }, ...words(about.description)), about.list];
 }
 
 function answered(answer) {
@@ -90,7 +90,7 @@ function statuses({ responses }) {
   return [el("h3", {}, "Statuses"), el("table", {}, ...rows)];
 }
 
-const row = (...cells) => el("tr", {}, ...cells.map((text) => el("td", {}, text)));
+const row = (...cells) => el("tr", {}, ...cells.map((text) => el("td", {}, ...words(text))));
 
 function showWhatTheAddressNames() {
   const [, method, path] = decodeURIComponent(location.hash).match(/^#(\w+?)(\/.*)$/) || [null, ...FIRST];
@@ -100,7 +100,10 @@ function showWhatTheAddressNames() {
 try {
   api = await readDocument();
   listOperations();
-  addEventListener("hashchange", showWhatTheAddressNames);
+  addEventListener("hashchange", () => {
+    showWhatTheAddressNames();
+    main.scrollIntoView(); // in a narrow window the list stands above it
+  });
   showWhatTheAddressNames();
 } catch (error) {
   main.replaceChildren(el("p", { class: "lead" }, error.message));

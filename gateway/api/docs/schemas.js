@@ -1,5 +1,5 @@
 // What a schema of the document says: names of types, lists of fields, and a body to begin with.
-import { el } from "./elements.js";
+import { el, words } from "./elements.js";
 
 const BOUNDS = [["minimum", "≥"], ["maximum", "≤"], ["exclusiveMinimum", ">"]];
 const EMPTY = { string: "", integer: 0, number: 0, boolean: false, array: [], object: {} };
@@ -43,7 +43,7 @@ function field(name, schema, needed, api, seen) {
   const objects = objectsIn(schema).filter((part) => resolve(part, api).properties && !seen.includes(part.$ref));
   const about = schema.description || resolve(objectsIn(schema)[0], api).description;
   return el("li", {}, objects.length ? opened(line, objects, api, seen) : line,
-    ...(about ? [el("div", { class: "about" }, about)] : []));
+    ...(about ? [el("div", { class: "about" }, ...words(about))] : []));
 }
 
 function opened(line, objects, api, seen) {
