@@ -36,7 +36,7 @@ from sluicegate.gateway.accounts.records import (
     day_of,
     from_settings,
 )
-from sluicegate.gateway.accounts.stores.base import ChangeKey, creation
+from sluicegate.gateway.accounts.stores.base import ChangeKey, Spent, creation
 from sluicegate.gateway.database import Database
 from sluicegate.gateway.settings import AccountSettings, KeySettings, Limits
 from sluicegate.plugins import (
@@ -307,8 +307,17 @@ class Accounts:
 
     async def refresh(self) -> None:
         """Read keys and teams again if they have changed."""
-        if await self._directory.refresh():
+        changed = await self._directory.refresh()
+        try:
+            await self.meters.count_spent(self._spent, changed=changed)
+        except Exception as error:
+            log.warning("the books: what was spent before a budget was set is not counted yet (%s)", error)
+        if changed:
             self.meters.renew()
+
+    async def _spent(self) -> Spent:
+        await self.flush()
+        return await self.on_thread(self.store.spent, day_of(time.time()))
 
     async def add_key(self, record: KeyRecord) -> None:
         """Write a new key to the store and apply it at once. Raises `RequestError` where there is one of that id."""

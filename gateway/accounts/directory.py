@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -86,6 +86,11 @@ class Directory:
             return self.teams.get(name, Limits())
         record = self._keyring.records.get(name)
         return record.limits if record is not None else Limits()
+
+    def limits(self) -> Iterator[tuple[str, str, Limits]]:
+        """Yield the limits of all keys and teams, each with its kind and name."""
+        yield from (("key", name, record.limits) for name, record in self._keyring.records.items())
+        yield from (("team", name, limits) for name, limits in self.teams.items())
 
     def check(self, caller: Caller) -> None:
         """Raise `BooksUnavailable` for a team whose limits the store keeps and nobody can read."""

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 from sluicegate.gateway.accounts.directory import Directory
 from sluicegate.gateway.accounts.limits.database_leases import LeaseStore
 from sluicegate.gateway.accounts.limits.leases import SharedMeter
 from sluicegate.gateway.accounts.limits.meter import Meter
 from sluicegate.gateway.accounts.limits.totals import Totals
+from sluicegate.gateway.accounts.records import day_of
+from sluicegate.gateway.accounts.stores.base import Spent
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import Caller
 
 AnyMeter = Meter | SharedMeter
+Budget = tuple[str, str, str]
+"""Kind and name of who has it, and its period."""
 
 
 class Meters:
@@ -28,6 +33,9 @@ class Meters:
         self._lifted: dict[tuple[str, str], AnyMeter] = {}
         """Meters without limits now, of which requests run or leases are out: a limit that is set again counts
         them."""
+        self._budgets: frozenset[Budget] = frozenset()
+        """Those of which the store of leases knows what was spent before they were set."""
+        self._budgets_changed = True
         self._of: dict[tuple[str | None, str | None], list[AnyMeter]] = {}
         """The meters of a key and team; cached, since they are needed four times a request."""
 
@@ -48,8 +56,25 @@ class Meters:
         both = *self._meters.values(), *self._lifted.values()
         return [meter for meter in both if isinstance(meter, SharedMeter)]
 
+    async def count_spent(self, spent_now: Callable[[], Awaitable[Spent]], *, changed: bool) -> None:
+        """Have the store of leases count what the books say was spent before a budget was set. `changed`: keys or teams
+        have. Raises what the stores raise; it is then to be called again."""
+        self._budgets_changed = self._budgets_changed or changed
+        if self._shared is None or not self._budgets_changed:
+            return
+        budgets = frozenset(_budgets(self._directory.limits()))
+        if added := budgets - self._budgets:
+            spent, today = await spent_now(), day_of(time.time())
+            for kind, name, period in added:
+                day, month = spent.get((kind, name), (0, 0))
+                label, nanos = (today, day) if period == "day" else (today[:7], month)
+                if nanos:
+                    await self._shared.count_spent(f"{period}:{kind}:{name}", label, nanos)
+        self._budgets, self._budgets_changed = budgets, False
+
     def renew(self) -> None:
         """Apply the current limits of keys and teams."""
+        self._budgets_changed = True
         now_s = time.time()
         self._of.clear()
         for (kind, name), meter in list(self._meters.items()):
@@ -83,3 +108,11 @@ class Meters:
         if self._shared is not None:
             return SharedMeter(kind, name, limits, self._shared, time.monotonic)
         return Meter(f"{kind} {name!r}", limits, *spent, time.monotonic)
+
+
+def _budgets(limits: Iterable[tuple[str, str, Limits]]) -> Iterator[Budget]:
+    for kind, name, found in limits:
+        if found.budget_day is not None:
+            yield kind, name, "day"
+        if found.budget_month is not None:
+            yield kind, name, "month"

@@ -44,6 +44,9 @@ class LeaseStore(Protocol):
         """Send one question about `limit`. Raises `Overloaded` where the store does not answer: a request is refused
         where its limit cannot be checked."""
 
+    async def count_spent(self, limit: str, label: str, nanos: int) -> None:
+        """Count money that was spent in the period `label` before there was a budget. Raises what the store raises."""
+
     async def close(self) -> None:
         """Give up all seats."""
 
@@ -89,6 +92,9 @@ class DatabaseLeases(Presence):
         self._health.end("leases")
         return reply
 
+    async def count_spent(self, limit: str, label: str, nanos: int) -> None:
+        await self._call(lambda: self._count_spent(limit, label, nanos))
+
     async def close(self) -> None:
         """Give up all seats once no call is under way: one of a round that was cancelled would write this gateway's
         presence again."""
@@ -128,6 +134,22 @@ class DatabaseLeases(Presence):
                 return _reply(question, granted, int(rest), oldest, label, now)
             self._note(db, limit, question, known=before is not None)
             return self._grant(db, limit, question, now)
+
+    def _count_spent(self, limit: str, label: str, nanos: int) -> None:
+        """Count it as the holding of a gateway `0`, so that all holdings together are never less."""
+        with self._database.transaction() as db:
+            db.execute("select pg_advisory_xact_lock(hashtextextended(%s, 2))", (limit,))
+            [(others,)] = db.execute(
+                "select coalesce(sum(amount), 0) from sluicegate.leases "
+                "where lim = %s and label = %s and gateway <> '0'",
+                (limit, label),
+            ).fetchall()
+            if nanos > int(others):
+                db.execute(
+                    "insert into sluicegate.leases values (%s, %s, '0', %s) "
+                    "on conflict (lim, label, gateway) do update set amount = greatest(leases.amount, excluded.amount)",
+                    (limit, label, nanos - int(others)),
+                )
 
     def _note(self, db: Connection, limit: str, question: LeaseQuestion, *, known: bool) -> None:
         """Apply what the gateway returns; for a gateway unknown here record its holdings."""
@@ -183,6 +205,9 @@ class SplitLeases:
 
     async def ask(self, limit: str, question: LeaseQuestion) -> LeaseReply:
         return await (self._lasting if question.mode == "money" else self._fast).ask(limit, question)
+
+    async def count_spent(self, limit: str, label: str, nanos: int) -> None:
+        await self._lasting.count_spent(limit, label, nanos)
 
     async def close(self) -> None:
         try:

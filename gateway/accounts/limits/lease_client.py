@@ -8,7 +8,14 @@ from typing import Any
 
 from sluicegate.cache.stores.redis_client import Tls, connect, evaluate, why_of
 from sluicegate.gateway.accounts.health import Health
-from sluicegate.gateway.accounts.limits.lease_script import ALIVE_S, LEASE, LeaseQuestion, LeaseReply, read_reply
+from sluicegate.gateway.accounts.limits.lease_script import (
+    ALIVE_S,
+    COUNT_SPENT,
+    LEASE,
+    LeaseQuestion,
+    LeaseReply,
+    read_reply,
+)
 from sluicegate.gateway.accounts.limits.presence import PATIENCE_S, Presence
 from sluicegate.gateway.accounts.stores.redis import prefix_of
 from sluicegate.plugins import Overloaded
@@ -55,6 +62,11 @@ class LeaseClient(Presence):
         self._health.end("leases")
         self._health.set_aside("rows_set_aside", reply.strange, self._lease + limit)
         return reply
+
+    async def count_spent(self, limit: str, label: str, nanos: int) -> None:
+        """Count money that was spent in the period `label` before there was a budget."""
+        async with asyncio.timeout(PATIENCE_S):
+            await self.client.eval(COUNT_SPENT, 1, self._lease + limit, label, nanos)
 
     async def _sent(self, limit: str, question: LeaseQuestion) -> Any:
         parts = (LEASE, 1, self._lease + limit, *question.arguments(self.name, self._alive))

@@ -96,6 +96,21 @@ return {string.format('%.0f', grant), string.format('%.0f', left), string.format
         mode == 'rate' and lasts(label) or 0, bad}
 """
 LEASE = _LEASE.replace("<slot>", str(SLOT_S)).replace("<most money>", f"{MOST_MONEY:.0f}").replace("<most>", str(MOST))
+COUNT_SPENT = """
+local label, spent, base, others = ARGV[1], tonumber(ARGV[2]), 0, 0
+local kind = redis.call('TYPE', KEYS[1]).ok
+if kind ~= 'hash' and kind ~= 'none' then return end
+local flat = redis.call('HGETALL', KEYS[1])
+for i = 1, #flat, 2 do
+  local of, who = string.match(flat[i], '^([^/@]*)/(%x+)$')
+  if of == label and who == '0' then base = tonumber(flat[i + 1]) or 0
+  elseif of == label then others = others + (tonumber(flat[i + 1]) or 0) end
+end
+if spent - others > base then redis.call('HSET', KEYS[1], label .. '/0', string.format('%.0f', spent - others)) end
+redis.call('EXPIRE', KEYS[1], 3456000)
+"""
+"""Counts what was spent before there was a budget as the holding of a gateway `0`, so that all holdings together are
+never less than what the books know. Safe to send twice."""
 
 
 @dataclass(frozen=True, slots=True)

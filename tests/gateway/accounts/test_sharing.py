@@ -20,7 +20,7 @@ from sluicegate.gateway.accounts.limits import lease_client
 from sluicegate.gateway.accounts.limits.lease_script import LEASE, LeaseQuestion, LeaseReply, read_reply
 from sluicegate.gateway.accounts.limits.leases import LeaseClient, SharedMeter
 from sluicegate.gateway.accounts.limits.meter import UsageEstimate
-from sluicegate.gateway.accounts.records import KeyRecord
+from sluicegate.gateway.accounts.records import NANOS, KeyRecord
 from sluicegate.gateway.settings import AccountSettings, KeySettings, Limits, PriceSettings
 from sluicegate.plugins import (
     AuthenticationError,
@@ -163,6 +163,37 @@ async def test_a_budget_holds_over_both_to_the_last_request(pair: tuple[Accounts
         spent += 25_000
         await pair[0]._share()
     assert 2_400_000 < spent <= 3_000_000
+
+
+async def test_a_budget_that_is_set_later_counts_what_was_spent_before(
+    pair: tuple[Accounts, Accounts], redis: RedisServer
+) -> None:
+    """A key that had spent all of it before it had a budget was given the whole budget once more."""
+    record = await key(pair, requests_per_minute=1000)
+    for accounts in pair:
+        request = await asked(accounts, record)
+        assert request is not None
+        settle(accounts, record, request, tokens=1000)
+    await pair[0].flush()
+    spent = 2 * 2_005_000
+    await limited(pair[1], budget_day=spent / NANOS, budget_month=1.0)
+    await pair[0].refresh()
+    for accounts in pair:
+        assert await asked(accounts, record) is None
+    await limited(pair[1])
+    await limited(pair[1], budget_month=(spent + 3_000_000) / NANOS)
+    more = 0
+    while request := await asked(pair[1], record):
+        settle(pair[1], record, request, tokens=10)
+        more += 25_000
+        await pair[1]._share()
+    assert 2_400_000 < more <= 3_000_000
+    await pair[1].flush()
+    later = await opened(redis)
+    try:
+        assert await asked(later, record) is None, "nothing is counted twice, and nothing forgotten"
+    finally:
+        await later.close()
 
 
 async def test_what_never_fits_is_said(pair: tuple[Accounts, Accounts]) -> None:

@@ -28,7 +28,7 @@ from sluicegate.gateway.settings import AccountSettings, DatabaseSettings, Limit
 from sluicegate.plugins import AuthenticationError, Overloaded, Request
 from sluicegate.plugins.testing import make_request
 from tests.cache.redis_server import BINARY, RedisServer, needs_redis
-from tests.gateway.accounts.test_sharing import PRICES, asked, key, many, settle
+from tests.gateway.accounts.test_sharing import PRICES, asked, key, limited, many, settle
 from tests.gateway.stores.postgres_server import PostgresServer, needs_postgres
 from tests.waiting import LIMIT_S
 
@@ -167,6 +167,18 @@ async def test_a_budget_holds_over_both_to_the_last_request(pair: tuple[Accounts
     table = await pair[0].usage("", "9")
     assert sum(usage.cost_nanos for usage in table.values()) == spent
     assert 2_400_000 < spent <= 3_000_000
+
+
+async def test_a_budget_that_is_set_later_counts_what_was_spent_before(pair: tuple[Accounts, Accounts]) -> None:
+    record = await key(pair, requests_per_minute=1000)
+    request = await asked(pair[0], record)
+    assert request is not None
+    settle(pair[0], record, request, tokens=1000)
+    await pair[0].flush()
+    await limited(pair[1], budget_day=0.002005)
+    assert await asked(pair[1], record) is None
+    await limited(pair[1], budget_day=0.005005)
+    assert await asked(pair[1], record) is not None
 
 
 async def test_a_budget_outlives_a_redis_that_comes_back_empty_and_every_gateway(
