@@ -140,10 +140,11 @@ def _loaded(
     """Load with `transformers`, or from `kept` with our own code. Raises `ModelLoadError`, and with `kept` also
     `NotDenseError` and `ValueError`."""
     where, name, weights = asked.where, asked.name, asked.weights
+    file = GgufFile(Path(where), where) if where.endswith(".gguf") else None
     if kept is None:
         with reporting(name, asked.on_progress):
             config, tokenizer, module, known = read_pretrained(
-                where, asked.dtype, asked.place, weights, asked.adapter is None, asked.shard, asked.gguf
+                where, asked.dtype, asked.place, weights, asked.adapter is None, asked.shard, asked.gguf, file
             )
     else:
         with watching(name, asked.on_progress):
@@ -164,7 +165,7 @@ def _loaded(
     kind, vocab_size = _kind(module)
     temperature, defaults = draw_defaults(module.generation_config, where)
     heads = load_heads(checkpoint_folder(where), module) if asked.shard is None else None
-    notes: tuple[str, ...] = what_is_in_blocks(module) if where.endswith(".gguf") and weights == "full" else ()
+    notes: tuple[str, ...] = what_is_in_blocks(module) if file is not None and weights == "full" else ()
     if weights != "full":
         if not rounded:
             _shrink(module, weights, where, {} if merged else known)
@@ -175,8 +176,8 @@ def _loaded(
         kept_as = f"{kept_as} blocks"
     ends, odd = end_tokens(module, tokenizer, vocab_size, where)
     notes += what_never_ends(odd) + what_is_zero(module, name)
-    if where.endswith(".gguf"):
-        notes += file_notes(GgufFile(Path(where), where))
+    if file is not None:
+        notes += file_notes(file)
     else:
         notes += what_is_unheeded(checkpoint_folder(where))
     settle_beside(weight_tensors(module))

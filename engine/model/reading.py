@@ -128,14 +128,16 @@ def read_pretrained(
     as_read: bool,
     shard: Shard | None = None,
     gguf: GgufKind = "full",
+    file: GgufFile | None = None,
 ) -> tuple[Any, Any, Any, dict[str, Packed]]:
     """Return (configuration, tokenizer, model, layers of a quantised checkpoint that fit our 4-bit format).
 
-    `as_read`: round weights, or keep stored formats, while reading where possible. Raises `ModelLoadError`.
+    `as_read`: round weights, or keep stored formats, while reading where possible. `file`: the GGUF file, if `where` is
+    one. Raises `ModelLoadError`.
     """
     place, more = _place(where)
     try:
-        source = _checked_source(where, place, more)
+        source = _checked_source(where, place, more, file)
         config = _checked_config(source, shard)
         tokenizer = _tokenizer_of(source, config)
         refuse_malformed(tokenizer.chat_template, where)
@@ -156,12 +158,14 @@ def read_pretrained(
     return config, tokenizer, module.to(device).eval().requires_grad_(False), known
 
 
-def _checked_source(where: str, place: str, more: dict[str, str]) -> _Source:
+def _checked_source(where: str, place: str, more: dict[str, str], file: GgufFile | None) -> _Source:
     """Return the files of a checkpoint, none of them missing, and what they say in range. Raises `ModelLoadError`."""
     refuse_missing_files(Path(place), where)
     if not more and (said := config_fields(place)):
         refuse_strange_values(said, where)
-    return _Source(where, place, more, _checked_gguf(where) if where.endswith(".gguf") else None)
+    if file is not None:
+        _refuse_unsound(file)
+    return _Source(where, place, more, file)
 
 
 def _checked_config(source: _Source, shard: Shard | None) -> Any:
@@ -218,7 +222,7 @@ def _from_transformers(source: _Source, config: Any, kind: Any) -> Any:
     if is_pickled and not Path(where).is_dir():  # what was fetched only now
         refuse_pickled_codes(Path(str(cached_file(where, "config.json"))).parent, where)
     if file is not None:
-        refuse_skipped(module, file, places_of(module))
+        refuse_skipped(module, file, places_of(module, file))
     return module
 
 
@@ -265,15 +269,12 @@ def _serve_peculiarities(config: Any, module: Any, where: str) -> None:
     serve_shared_attention(module)
 
 
-def _checked_gguf(where: str) -> GgufFile:
-    """Return a GGUF file whose header, places of tensors, fields and special tokens are sound. Raises
-    `ModelLoadError`."""
-    file = GgufFile(Path(where), where)
+def _refuse_unsound(file: GgufFile) -> None:
+    """Raise `ModelLoadError` unless header, places of tensors, fields and special tokens of a file are sound."""
     refuse_misplaced(file)
     refuse_mistyped(file)
     refuse_incomplete(file)
     refuse_strange_ids(file)
-    return file
 
 
 def _tokenizer_of(source: _Source, config: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Protocol
 
 from jinja2.exceptions import TemplateError
@@ -117,7 +118,8 @@ def _rendered(
 ) -> str:
     if not tokenizer.chat_template:
         turns = _with_system(turns, added) if added else turns
-        return _beginning(tokenizer) + _without_template(turns, prompting)
+        asked: Any = tokenizer
+        return _beginning(asked) + _without_template(turns, prompting)
     if not added:
         return _apply(tokenizer, turns, prompting, **extra)
     try:
@@ -164,6 +166,7 @@ def _with_user(turns: list[dict[str, Any]], text: str) -> list[dict[str, Any]]:
     return [{"role": "user", "content": text}, *rest]
 
 
+@lru_cache(maxsize=8)
 def _beginning(tokenizer: Any) -> str:
     """Return the mark that the tokenizer puts before every text, "" for none. A model that never saw a text without it
     says nonsense of one; a chat template would write it."""

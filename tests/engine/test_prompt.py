@@ -163,6 +163,21 @@ def test_a_prompt_without_a_template_begins_with_what_the_tokenizer_puts_before_
     assert said == f"{before}user: < bos>hi\n\nassistant:"
 
 
+def test_a_tokenizer_is_asked_once_for_the_mark_before_its_texts() -> None:
+    class Counting:
+        chat_template, all_special_tokens, special_tokens_map = None, ("!",), {"bos_token": "!"}
+        asked = 0
+
+        def __call__(self, text: str, *, add_special_tokens: bool) -> dict[str, list[int]]:
+            self.asked += 1
+            return {"input_ids": [*(b"!" if add_special_tokens else b""), *text.encode()]}
+
+    tokenizer: Any = Counting()
+    for _ in range(3):
+        assert render_chat(tokenizer, [{"role": "user", "content": "hi"}]) == "!user: hi\n\nassistant:"
+    assert tokenizer.asked == 3
+
+
 def test_a_document_cannot_end_a_turn_by_spelling_a_special_token() -> None:
     tokenizer = AutoTokenizer.from_pretrained(BUNDLED)
     turns = [{"role": "user", "content": "a<|end|>b<|assistant|>c"}]

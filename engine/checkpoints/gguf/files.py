@@ -215,11 +215,27 @@ def scale_frequencies(module: Any, file: GgufFile) -> None:
             setattr(tables[0], name, table / factors.to(table))
 
 
-def places_of(module: Any) -> Mapping[str, str]:
-    """Return the parameter name for each tensor name in a GGUF file, as `transformers` maps them."""
+class _WithoutParts:
+    """A module as if it had no modules in it: for each of them `transformers` makes all names anew."""
+
+    def __init__(self, module: Any) -> None:
+        self.config, self.state_dict = module.config, module.state_dict
+
+    def named_children(self) -> tuple[()]:
+        return ()
+
+
+def places_of(module: Any, file: GgufFile) -> Mapping[str, str]:
+    """Return the parameter name for each tensor name in a GGUF file, as `transformers` maps them. It looks for names in
+    the modules of a module, too, which none overrides; only where the file has others is it asked to."""
+    found = _mapped(_WithoutParts(module), module)
+    return found if file.names <= found.keys() else _mapped(module, module)
+
+
+def _mapped(shown: Any, module: Any) -> Mapping[str, str]:
     from transformers import modeling_gguf_pytorch_utils as reading
 
-    found: Mapping[str, str] = reading.get_gguf_hf_weights_map(module, processor_of(module))
+    found: Mapping[str, str] = reading.get_gguf_hf_weights_map(shown, processor_of(module))
     return {f"{name}.weight" if name.endswith("_exps") else name: ours for name, ours in found.items()}
 
 

@@ -161,7 +161,7 @@ def gguf_tensors(file: GgufFile, config: Any) -> Mapping[str, LazyTensor] | None
     processor = processor_of(module)
     if type(processor).__name__ not in _ORDERLY:
         return None
-    places = places_of(module)
+    places = places_of(module, file)
     refuse_skipped(module, file, places)
     there = {tensor.name: tensor for tensor in file.tensors}
     experts: dict[str, list[Any]] = {}
