@@ -53,7 +53,7 @@ def failure_of(error: SluicegateError) -> CallFailure:
     status = status_pb2.Status(code=code.value[0], message=message, details=_details(error, message))
     metadata: list[tuple[str, str | bytes]] = [("grpc-status-details-bin", status.SerializeToString())]
     if (wait_s := _wait_s(error)) is not None:
-        metadata.append(("retry-after", str(math.ceil(wait_s))))
+        metadata.append(("retry-after", str(max(1, math.ceil(wait_s)))))
     return CallFailure(code, message, tuple(metadata))
 
 

@@ -43,6 +43,7 @@ def read_chat(body: bytes, reader: Reader, key: str | None, *, stream: bool) -> 
 
 NAMES = {"logprobs": "top_logprobs"}
 _DEEPER = re.compile(r"(?<=\d)(\]?)\.(?:function|custom)(?=\.)|\.format\.grammar(?=\.definition)")
+_NAMED = re.compile(r"`(structured_outputs\.\w+)`")
 _SHAPES = {"structured_outputs.regex": "regex", "structured_outputs.choice": "choice.values"}
 _SHAPES |= {"structured_outputs.grammar": "grammar", "response_format": "json_object"}
 
@@ -69,6 +70,10 @@ def in_a_message(place: str) -> str:
 
 def in_fields(error: RequestError) -> None:
     """Rename in `error` what HTTP's parser found, where a message has it elsewhere."""
+    named = [in_a_message(place) for place in _NAMED.findall(error.message)]
+    error.message = _NAMED.sub(lambda found: f"`{in_a_message(found[1])}`", error.message)
+    if error.param == "structured_outputs" and named:
+        error.param = named[0]
     if (param := error.param) is not None:
         error.param = in_a_message(param)
         error.message = error.message.replace(f"`{param}`", f"`{error.param}`")
@@ -81,7 +86,14 @@ def read_embeddings(body: bytes, reader: Reader, key: str | None) -> ParsedEmbed
     tree |= {"user": message.user} if message.user else {}
     tree |= {"dimensions": message.dimensions} if message.HasField("dimensions") else {}
     more = _object(message.more_json, "more_json", reader)
-    return parse_embeddings(_with(more, tree, reader), key)
+    parsed = parse_embeddings(_with(more, tree, reader), key)
+    if parsed.packed:
+        raise RequestError(
+            "`encoding_format`: vectors are lists of floats here, never base64; leave it out",
+            param="encoding_format",
+            code="unsupported_parameter",
+        )
+    return parsed
 
 
 def _with(more: Tree, tree: dict[str, Any], reader: Reader) -> Tree:
@@ -196,7 +208,8 @@ def _object(text: str, where: str, reader: Reader) -> dict[str, Any]:
     try:
         return reader.tree(text.encode())
     except RequestError as error:
-        error.message = f"`{where}`: {error.message}"
+        said, body = error.message, "the body "
+        error.message = f"`{where}` {said.removeprefix(body)}" if said.startswith(body) else f"`{where}`: {said}"
         error.param = error.param or where
         raise
 

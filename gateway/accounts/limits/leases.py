@@ -96,7 +96,7 @@ class SharedMeter:
             if what in ("requests", "tokens") and wanted[what] > limit:
                 raise RequestError(
                     f"this request may use {wanted[what]} {what}, {self.name} has {limit} a minute: it would never be "
-                    "served; shorten the messages or lower `max_tokens` or `n`",
+                    "served; send less text, or ask for fewer tokens or answers",
                     code="request_exceeds_limit",
                 )
             if not await self._lease(what, limit, wanted[what], now_s):
@@ -110,7 +110,8 @@ class SharedMeter:
             if what in ("day", "month"):
                 error = RateLimited(
                     f"the budget of {self.name} for this {what} has {max(0, lease.rest) / NANOS:.6f} left and this "
-                    f"request may cost {need.nanos / NANOS:.6f}; send `max_tokens`, or wait for the next {what} (UTC)",
+                    f"request may cost {need.nanos / NANOS:.6f}; limit the answer to fewer tokens, or wait "
+                    f"for the next {what} (UTC)",
                     retry_after_s=period_end(what, now_s) - now_s,  # type: ignore[arg-type]
                 )
                 error.code = "insufficient_quota"

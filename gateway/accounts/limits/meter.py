@@ -161,7 +161,7 @@ class Meter:
         if wait_s == float("inf"):
             raise RequestError(
                 f"this request may use {amount} {what}, {self.name} has {used.limit} a minute: it would never be "
-                "served; shorten the messages or lower `max_tokens` or `n`",
+                "served; send less text, or ask for fewer tokens or answers",
                 code="request_exceeds_limit",
             )
         if wait_s > 0:
@@ -177,7 +177,8 @@ class Meter:
             return
         error = RateLimited(
             f"the budget of {self.name} for this {spend.period} has {max(0, left) / NANOS:.6f} left and this request "
-            f"may cost {need.nanos / NANOS:.6f}; send `max_tokens`, or wait for the next {spend.period} (UTC)",
+            f"may cost {need.nanos / NANOS:.6f}; limit the answer to fewer tokens, or wait for the next "
+            f"{spend.period} (UTC)",
             retry_after_s=spend.ends_in_s(now_s) if not spend.reserved else min(self._seconds, spend.ends_in_s(now_s)),
         )
         error.code = "insufficient_quota"

@@ -203,7 +203,7 @@ def _said(name: str, kind: ConstraintKind, value: Any) -> Iterator[Found]:
         value = _parsed(value, name)
     elif kind == "choice":
         if not value:  # whatever reads constraints: an upstream's dialect makes a pattern of it
-            raise Unsatisfiable("there is no choice to make: the list is empty", param=name.partition(".")[0])
+            raise Unsatisfiable(f"`{name}`: there is no choice to make: the list is empty", param=name)
         value = tuple(value)
     yield name, Constraint(kind, None if kind == "json_object" else value)
 
@@ -214,7 +214,7 @@ def _parsed(value: dict[str, Any] | bool | str, name: str) -> Any:
     try:
         tree = exact_json.read(check_values_inside(value), lambda rounded: _check(rounded, value, name))
     except ValueError as error:
-        raise RequestError(f"`{name}` cannot be read as JSON: {error}", param=name.partition(".")[0]) from error
+        raise RequestError(f"`{name}` cannot be read as JSON: {error}", param=name) from error
     return tree
 
 

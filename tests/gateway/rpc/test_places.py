@@ -63,7 +63,21 @@ def test_texts_to_embed_are_named(screened: Any) -> None:
         (asking(tools=[Tool(name="f", parameters='{"type": "array"}')]), "tools[0].parameters"),
         (asking(tools=[Tool(name="f", parameters="{")]), "tools[0].parameters"),
         (asking(top_logprobs=30), "top_logprobs"),
+        (asking(choice=Choices()), "choice.values"),
+        (asking(regex="a", more_json='{"response_format": {"type": "json_object"}}'), "regex"),
     ],
 )
 def test_what_cannot_be_read_is_named(screened: Any, request_: Any, field: str) -> None:
-    assert refused(lambda: screened.generate(request_)).fields == [field]
+    found = refused(lambda: screened.generate(request_))
+    assert found.fields == [field]
+    assert "structured_outputs" not in found.message
+
+
+def test_json_that_is_no_object_is_named_by_its_field_and_not_as_the_body(screened: Any) -> None:
+    for request in (asking(more_json="[1]"), asking(tools=[Tool(name="f", parameters="[1]")])):
+        assert "` must be a JSON object, found an array" in refused(lambda r=request: screened.generate(r)).message
+
+
+def test_vectors_as_base64_are_refused_and_not_sent_as_floats(screened: Any) -> None:
+    asked = EmbedRequest(model="scripted", input=["a"], more_json='{"encoding_format": "base64"}')
+    assert refused(lambda: screened.embed(asked)).fields == ["encoding_format"]
