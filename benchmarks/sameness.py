@@ -5,6 +5,7 @@ the share of wrong answers among all requests are counted by quarter of the stre
 files beside this one, is a topic of two questions; a request is one of them, drawn by rank (Zipf, exponent 1). The
 judges are scripts: what a judge that is always right, always agrees, or errs one time in ten would give.
 
+With `--encoder FOLDER` the judge is all-MiniLM-L6-v2 with this package's adapter, which knows the three files.
 With `--judge` a real gateway is started instead (`sameness_service.py`), whose cache asks that model: a checkpoint,
 which the gateway serves, or `URL#MODEL`. `--error-bound` and `--embedder` are settings of its cache.
 """
@@ -22,6 +23,7 @@ from benchmarks.cache import CALLER, EVERYDAY, PAIRS, UNSEEN, pairs
 from benchmarks.common import machine, parser, report
 from sluicegate.cache import MemoryStore, TieredCache, question_of
 from sluicegate.cache.semantic import HashedSenses, signature
+from sluicegate.cache.semantic.judged.encoder_judge import EncoderJudge
 from sluicegate.cache.semantic.judged.sameness import Sameness
 from sluicegate.cache.semantic.tier import SemanticTier
 from sluicegate.cache.semantic.verified import VerifiedMode
@@ -127,11 +129,16 @@ def tiers(known: Meaning) -> dict[str, SemanticTier]:
     }
 
 
+def encoder_tier(folder: str) -> SemanticTier:
+    return SemanticTier(HashedSenses(), sameness=Sameness(EncoderJudge(Path(folder)), budget_s=60))
+
+
 def main() -> None:
     options = parser(__doc__, None, 1500, "requests of the stream", form="a file of pairs, as pairs.txt")
     options.add_argument("--judge", default="", help="a checkpoint, `bundled` or URL#MODEL, asked by a real gateway")
     options.add_argument("--error-bound", type=float, default=0.0, help="of the gateway's cache; 0: none (%(default)s)")
     options.add_argument("--embedder", default="", help="of the gateway's cache (the embedded default)")
+    options.add_argument("--encoder", default="", help="a folder of all-MiniLM-L6-v2, which judges beside the scripts")
     arguments = options.parse_args()
     known = meanings([arguments.data]) if arguments.data else meanings()
     asked = stream(known, arguments.limit)
@@ -140,7 +147,10 @@ def main() -> None:
         service = sameness_service.measured(known, asked, arguments.judge, embedder=embedder, bound=bound)
         found = {arguments.judge: asyncio.run(service)}
     else:
-        found = {name: asyncio.run(measured(known, asked, tier)) for name, tier in tiers(known).items()}
+        made = tiers(known)
+        if arguments.encoder:
+            made["encoder"] = encoder_tier(arguments.encoder)
+        found = {name: asyncio.run(measured(known, asked, tier)) for name, tier in made.items()}
     result = {"machine": machine(), "requests": len(asked), "texts": len(set(asked)), **found}
     print(json.dumps(result, indent=2))
     report(arguments, result)

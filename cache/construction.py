@@ -9,6 +9,7 @@ from typing import cast
 
 from sluicegate.cache.entries import Store
 from sluicegate.cache.semantic.embedder import Embedder, HashedNgrams, HashedSenses
+from sluicegate.cache.semantic.judged.encoder_judge import EncoderJudge
 from sluicegate.cache.semantic.judged.sameness import Sameness, ServedSameness, UpstreamSameness
 from sluicegate.cache.semantic.model_embedders import FolderEmbedder, ServedEmbedder, UpstreamEmbedder
 from sluicegate.cache.semantic.tier import SemanticTier
@@ -73,9 +74,11 @@ def _sameness(where: str, own: SemanticSettings) -> Sameness | None:
     limit_s = own.judge_budget_ms / 1000
     if kind == "served":
         return Sameness(ServedSameness(rest or None), budget_s=limit_s)
+    if kind == "folder":
+        return Sameness(EncoderJudge(Path(rest)), budget_s=limit_s)
     url, _, model = own.judge.partition("#")
     if kind not in WEB or not model:
-        raise wrong_value(where, "judge", "served, served:MODEL or URL#MODEL", own.judge)
+        raise wrong_value(where, "judge", "served, served:MODEL, folder:PATH or URL#MODEL", own.judge)
     _check_address(where, "judge", own.judge)
     key = key_in(own.judge_key_env, where, "judge_key_env")
     return Sameness(UpstreamSameness(url, model, api_key=key, limit_s=limit_s), budget_s=limit_s)

@@ -26,8 +26,9 @@ class SemanticSettings:
     error_bound: Annotated[float, Within(least=0, below=1)] = 0.0
     """Share of wrong answers that verified mode allows; 0 = not in verified mode."""
     judge: str = ""
-    """Judge of questions that the guard does not consider the same: `served` or `served:MODEL`, or the URL of an
-    OpenAI-compatible chat API with its model after `#`; empty = the guard alone decides."""
+    """Judge of questions that the guard does not consider the same: `served` or `served:MODEL`, `folder:PATH` of
+    all-MiniLM-L6-v2, or the URL of an OpenAI-compatible chat API with its model after `#`; empty = the guard alone
+    decides."""
     judge_key_env: str = ""
     """Environment variable with the key of that API."""
     judge_budget_ms: Positive = 2000.0

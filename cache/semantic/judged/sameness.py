@@ -18,6 +18,7 @@ from typing import Protocol
 import orjson
 
 from sluicegate.cache.entries import Counts
+from sluicegate.cache.semantic.judged.encoder_judge import EncoderJudge
 from sluicegate.cache.semantic.judged.protected import PreparedText, difference
 from sluicegate.cache.stores.resilient_calls import ResilientCalls
 from sluicegate.plugins.errors import Overloaded
@@ -63,7 +64,7 @@ def read_verdict(said: object) -> bool:
 class Sameness:
     """Asks one judge and remembers its verdicts. Used from one event loop."""
 
-    def __init__(self, judge: SamenessJudge, *, budget_s: float) -> None:
+    def __init__(self, judge: SamenessJudge | EncoderJudge, *, budget_s: float) -> None:
         self.judge = judge
         names = ("asked", "said_yes", "protected", "remembered", "errors", "timeouts", "skipped", "opened")
         self._counts = Counts({f"{name}_total": 0.0 for name in names})
@@ -100,6 +101,10 @@ class Sameness:
         self._verdicts.move_to_end(name)
         return self._verdicts[name]
 
+    def tells_apart(self, kept: str, asked: str) -> bool:
+        """Return whether this judge is not asked about two questions that rules leave to others."""
+        return isinstance(self.judge, EncoderJudge) and self.judge.tells_apart(kept, asked)
+
     def count_protected(self) -> None:
         self._counts.add("protected_total")
 
@@ -121,6 +126,8 @@ class Sameness:
         await self.judge.close()
 
     async def _verdict(self, one: str, other: str, tenant: str) -> bool | None:
+        if isinstance(self.judge, EncoderJudge):
+            return await self.judge.same(one, other)
         asked = (json.dumps(text, ensure_ascii=False) for text in (one, other))
         return read_verdict(await self.judge.answer(PROMPT.format(one=next(asked), other=next(asked)), tenant))
 
@@ -146,7 +153,7 @@ class Inquiry:
         known = self._sameness.prepared(kept)
         if known.signature == self._asked.signature is not None:
             return True
-        if difference(known, self._asked) is not None:
+        if difference(known, self._asked) is not None or self._sameness.tells_apart(kept, self._asked.text):
             self._sameness.count_protected()
             return False
         told = "\x1f".join((self._tenant, entry, self._asked.text)).encode()
