@@ -148,7 +148,7 @@ class Accounts:
         every_s = self.settings.flush_s
         rounds: list[tuple[float, Callable[[], Awaitable[object]]]] = [(every_s, self.flush), (every_s, self.refresh)]
         if self.shared is not None:
-            rounds += [(every_s, self._share), (min(every_s, BEAT_S), self.shared.renew_presence)]
+            rounds += [(every_s, self._share), (min(every_s, BEAT_S), self._beat)]
         return rounds
 
     async def _keep(self, every_s: float, work: Callable[[], Awaitable[object]]) -> None:
@@ -390,9 +390,18 @@ class Accounts:
         """Move what was counted into the store; what cannot be moved stays in the journal and is tried again."""
         await self._flusher.flush()
 
+    async def _beat(self) -> None:
+        """Renew this gateway's presence. A store that lost everything learns at once what this gateway holds, and not
+        only when it asks again: others would be granted that meanwhile."""
+        if self.shared is not None and await self.shared.renew_presence():
+            await self._give_back(report=True)
+
+    async def _give_back(self, *, report: bool = False) -> None:
+        for meter in self.meters.shared:
+            await meter.give_back(time.time(), report=report)
+
     async def _share(self) -> None:
         """Return unused leases to the store, and report the usage of shared runs."""
-        for meter in self.meters.shared:
-            await meter.give_back(time.time())
+        await self._give_back()
         if self._shared_runs is not None:
             await self._shared_runs.flush()

@@ -37,8 +37,9 @@ class LeaseStore(Protocol):
     def is_alive(self) -> bool:
         """Return whether this gateway's seats are certainly still its own."""
 
-    async def renew_presence(self) -> None:
-        """Renew this gateway's presence, on which its seats depend."""
+    async def renew_presence(self) -> bool:
+        """Renew this gateway's presence, on which its seats depend. Return whether the store did not know it at all: it
+        may have lost everything."""
 
     async def ask(self, limit: str, question: LeaseQuestion) -> LeaseReply:
         """Send one question about `limit`. Raises `Overloaded` where the store does not answer: a request is refused
@@ -74,10 +75,11 @@ class DatabaseLeases(Presence):
         self._health = health
         self._threads = ThreadCalls(THREADS, "leases")
 
-    async def renew_presence(self) -> None:
+    async def renew_presence(self) -> bool:
         sent = time.monotonic()
         await self._call(self._write_presence)
         self.note_alive(sent)
+        return False
 
     async def ask(self, limit: str, question: LeaseQuestion) -> LeaseReply:
         sent = time.monotonic()
@@ -199,9 +201,9 @@ class SplitLeases:
     def is_alive(self) -> bool:
         return self._fast.is_alive
 
-    async def renew_presence(self) -> None:
-        await self._fast.renew_presence()
-        await self._lasting.renew_presence()
+    async def renew_presence(self) -> bool:
+        is_new = await self._fast.renew_presence()
+        return await self._lasting.renew_presence() or is_new
 
     async def ask(self, limit: str, question: LeaseQuestion) -> LeaseReply:
         return await (self._lasting if question.mode == "money" else self._fast).ask(limit, question)

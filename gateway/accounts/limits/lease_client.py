@@ -12,6 +12,7 @@ from sluicegate.gateway.accounts.limits.lease_script import (
     ALIVE_S,
     COUNT_SPENT,
     LEASE,
+    RENEW,
     LeaseQuestion,
     LeaseReply,
     read_reply,
@@ -31,15 +32,16 @@ class LeaseClient(Presence):
         super().__init__()
         self._url = url
         self._alive, self._lease = f"{prefix_of(url)}:alive:", f"{prefix_of(url)}:lease:"
+        self._known = f"{prefix_of(url)}:known:"
         self._health = health
         self._client: Any = None
 
-    async def renew_presence(self) -> None:
-        """Renew this gateway's presence; its seats stay its own for another `ALIVE_S` seconds."""
+    async def renew_presence(self) -> bool:
         sent = time.monotonic()
-        async with asyncio.timeout(PATIENCE_S):
-            await self.client.set(self._alive + self.name, 1, px=int(ALIVE_S * 1000))
+        parts = (RENEW, 2, self._alive + self.name, self._known + self.name, int(ALIVE_S * 1000))
+        is_new = bool(await evaluate(self.client, parts, PATIENCE_S))
         self.note_alive(sent)
+        return is_new
 
     @property
     def client(self) -> Any:
@@ -76,6 +78,6 @@ class LeaseClient(Presence):
         """Give up all seats; a store that does not answer finds out by itself."""
         if self._client is not None:
             try:
-                await self._client.delete(self._alive + self.name)
+                await self._client.delete(self._alive + self.name, self._known + self.name)
             finally:
                 await self._client.aclose()

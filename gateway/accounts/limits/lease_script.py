@@ -96,6 +96,14 @@ return {string.format('%.0f', grant), string.format('%.0f', left), string.format
         mode == 'rate' and lasts(label) or 0, bad}
 """
 LEASE = _LEASE.replace("<slot>", str(SLOT_S)).replace("<most money>", f"{MOST_MONEY:.0f}").replace("<most>", str(MOST))
+KNOWN_S = 86_400
+RENEW = f"""
+local known = redis.call('SET', KEYS[2], '1', 'EX', {KNOWN_S}, 'NX')
+redis.call('SET', KEYS[1], '1', 'PX', ARGV[1])
+return known and 1 or 0
+"""
+"""Renews the presence of a gateway, and returns 1 where it is not known here, not even as one that was gone for a
+while: this Redis is new, or has lost everything."""
 COUNT_SPENT = """
 local label, spent, base, others = ARGV[1], tonumber(ARGV[2]), 0, 0
 local kind = redis.call('TYPE', KEYS[1]).ok

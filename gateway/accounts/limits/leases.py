@@ -154,9 +154,10 @@ class SharedMeter:
         """Return whether no request runs that it has counted, and the store counts nothing that it must return."""
         return not self._running and not self.awaited and all(map(_is_settled, self._leases.values()))
 
-    async def give_back(self, now_s: float) -> None:
-        """Settle the open question, and return unused amounts: of settled requests, and of idle leases. Raises
-        `Overloaded` where the store does not answer; everything then remains to be returned."""
+    async def give_back(self, now_s: float, *, report: bool = False) -> None:
+        """Settle the open question, and return unused amounts: of settled requests, and of idle leases. `report` what
+        this gateway holds, even where there is nothing to return. Raises `Overloaded` where the store does not answer;
+        everything then remains to be returned."""
         for what, lease in self._leases.items():
             if not lease.asking.locked():
                 async with lease.asking:
@@ -164,7 +165,7 @@ class SharedMeter:
                         await self._settle(what, lease, now_s)
                     self._drop_unused(what, lease, now_s)
                     owed = 0 if what == "seats" else max(0, -lease.amount)
-                    if lease.returns or owed:
+                    if lease.returns or owed or (report and lease.totals):
                         await self._ask(what, lease, owed, 0, now_s)
 
     def _drop_unused(self, what: str, lease: Lease, now_s: float) -> None:

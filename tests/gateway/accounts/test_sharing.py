@@ -501,6 +501,23 @@ async def test_a_redis_that_forgot_learns_what_each_gateway_has(redis: RedisServ
     assert (await put(redis, "bb", 1, 10)).grant == 1
 
 
+async def test_a_redis_that_forgot_learns_at_the_next_beat_what_a_gateway_holds(
+    pair: tuple[Accounts, Accounts], redis: RedisServer
+) -> None:
+    """It learned that when the gateway asked again; meanwhile all of it was granted to others."""
+    record = await key(pair, concurrency=6, budget_day=1000.0)
+    running = [await asked(pair[0], record) for _ in range(4)]
+    assert None not in running
+    redis.ask("FLUSHALL")
+    await pair[0]._beat()
+    assert len([one for one in [await asked(pair[1], record) for _ in range(6)] if one is not None]) == 2
+    for request in running:
+        assert request is not None
+        settle(pair[0], record, request)
+    await pair[0]._share()
+    assert await asked(pair[1], record) is not None, "what was reported is given back as all else"
+
+
 async def test_what_a_gateway_knows_already_is_not_told_twice(redis: RedisServer) -> None:
     await put(redis, "aa", 1, 8)
     await put(redis, "aa", 2, 0, totals={"": 3})
