@@ -119,3 +119,23 @@ def test_a_response_is_not_found_later_and_says_so_at_once(gateway: RunningGatew
     assert answer.to_dict()["store"] is False
     with pytest.raises(openai.NotFoundError, match="not stored"):
         gateway.client().responses.retrieve(answer.id)
+
+
+def test_openais_client_reads_a_stream_that_a_rail_stopped_within_its_json() -> None:
+    rails = {"pipeline": {"moderate": ["blocklist"]}}
+    stages = {"moderate": {"blocklist": {"phrases": ["project nightjar"], "action": "block"}}}
+    with TestApp(script=['{"name": "on ', "project nightjar ", '", "city": ""}'], stages=stages, **rails) as app:
+        client = openai.OpenAI(base_url=f"{app.url}/v1", api_key="none", max_retries=0)
+        with client.responses.stream(model="scripted", input="Hi", text_format=Person) as stream:
+            found = list(stream)
+    last: Any = found[-1]
+    assert last.type == "response.incomplete"
+    assert last.response.incomplete_details.reason == "content_filter"
+    assert "the safety check 'blocklist'" in last.response.output[-1].content[0].refusal
+
+
+def test_openais_client_reads_a_stream_that_its_length_cut_within_its_json(gateway: RunningGateway) -> None:
+    asked: Any = {"model": "bundled", "input": ASKED, "text_format": Person, "max_output_tokens": 4}
+    with gateway.client().responses.stream(**asked) as stream:
+        last: Any = list(stream)[-1]
+    assert last.response.incomplete_details.reason == "max_output_tokens"

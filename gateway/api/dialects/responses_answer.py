@@ -104,10 +104,16 @@ class ResponseWriter(BlockWriter):
         return self._event(kind, **self._at(block), name=name, arguments=block.text)
 
     def _part_ended(self, block: Block) -> bytes:
+        """Write the ends of a text and of its part. A text under a constraint that was stopped before its end gets none
+        of its own: OpenAI's client reads the text of that event as JSON."""
+        is_cut = block.kind == "content" and not block.whole and self._exchange.request.constraint is not None
+        ended = b"" if is_cut else self._text_ended(block)
+        return ended + self._event("response.content_part.done", **self._at(block), part=_part(block, block.text))
+
+    def _text_ended(self, block: Block) -> bytes:
         more = {"logprobs": token_logprobs(block.logprobs)} if block.kind == "content" else {}
         said = {"refusal" if block.kind == "refusal" else "text": block.text}
-        ended = self._event(f"response.{_PART[block.kind]}.done", **self._at(block), **said, **more)
-        return ended + self._event("response.content_part.done", **self._at(block), part=_part(block, block.text))
+        return self._event(f"response.{_PART[block.kind]}.done", **self._at(block), **said, **more)
 
     def _at(self, block: Block) -> dict[str, Any]:
         place: dict[str, Any] = {"item_id": _id(self._exchange, block), "output_index": block.number}
