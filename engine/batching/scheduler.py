@@ -248,8 +248,20 @@ class Scheduler:
         return rows
 
     def _prompt_share(self) -> int:
-        decodes = self.prompt_tokens is not None and any(sequence.pending <= SHORT for sequence in self.running)
-        return self.prompt_tokens if decodes and self.prompt_tokens is not None else self.max_batch_tokens
+        """Return how many tokens of long prompts the step may read. Beside a short prompt it is half of the budget, or
+        the short one would wait for all steps of a long one that came before it."""
+        if self.prompt_tokens is not None and any(sequence.pending <= SHORT for sequence in self.running):
+            return self.prompt_tokens
+        return self.max_batch_tokens // 2 if self._reads_a_short_prompt() else self.max_batch_tokens
+
+    def _reads_a_short_prompt(self) -> bool:
+        """Return whether a prompt that fits into one step is being read, or may begin, and is as urgent as those that
+        run."""
+        most = self.max_batch_tokens
+        if any(sequence.pending > 1 and len(sequence.tokens) <= most for sequence in self.running):
+            return True
+        head = self._queue.head() if self.running and self._admits() else None
+        return head is not None and len(head.tokens) <= most and head.priority <= self.running[0].priority
 
     # --- below them --------------------------------------------------------------------------------------------
 

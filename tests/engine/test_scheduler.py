@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -158,6 +159,24 @@ def test_decode_rows_never_wait_for_a_long_prompt() -> None:
         before = len(talking.tokens)
         world.step()
         assert len(talking.tokens) == before + 1
+
+
+@pytest.mark.parametrize(("length", "priority", "steps"), [(30, 0, 2), (40, 0, 2), (41, 0, 11), (30, 10, 10)])
+def test_a_short_prompt_does_not_wait_for_all_of_a_long_one(length: int, priority: int, steps: int) -> None:
+    """The long one of 400 tokens takes 10 steps alone. A prompt of more than one step's tokens, and a less urgent one,
+    wait for it; with a short one beside it the long one still goes on."""
+    scheduler = Scheduler(BlockPool(200, BLOCK), max_batch_size=SIZE, max_batch_tokens=40)
+    long, other = a_sequence(list(range(400))), a_sequence(list(range(500, 500 + length)), priority=priority)
+    scheduler.add(long)
+    scheduler.computed(scheduler.schedule())
+    scheduler.add(other)
+    taken = 0
+    while other.pending > 0:
+        before = long.computed
+        scheduler.computed(scheduler.schedule())
+        assert long.computed > before or long.pending == 0
+        taken += 1
+    assert taken == steps
 
 
 def test_a_preempted_sequence_keeps_what_it_generated() -> None:
