@@ -218,3 +218,7 @@ def test_programs_read_the_data_that_are_named(tmp_path: Path) -> None:
     assert [found[limit]["harm"]["schemas"] for limit in ("0", "2")] == [5, 2]
     pairs.write_text("# reworded: same\nWhat is a tide? => Please explain what a tide is.\n")
     assert ran("sameness", "--data", str(pairs), "--limit", "9")["texts"] == 2
+    languages = tmp_path / "languages.txt"
+    languages.write_text("[de ordinary]\nWie spät ist es?\nWann ist Ostern?\n[ru attack]\nПривет\n", "utf-8")
+    found = {limit: ran("languages", "--data", str(languages), "--limit", limit) for limit in ("0", "1")}
+    assert [found[limit]["Latin letters, ordinary"]["texts"] for limit in ("0", "1")] == [2, 1]

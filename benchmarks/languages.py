@@ -1,0 +1,60 @@
+"""Measure head `injection` on texts in 18 languages: ordinary requests, harmless ones near attacks, and attacks.
+
+    python -m benchmarks.languages [--data FILE.txt]
+
+`FILE` has sections `[language kind]`, kind one of `ordinary`, `near` and `attack`, and a text a line. Those of the
+default were written for this measurement by three hands that had seen no other text of ours, and are not trained on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks import common
+from sluicegate.gateway.commands.statistics import share
+from sluicegate.safety.detection import Detector, load
+
+TEXTS = Path(__file__).parent / "languages.txt"
+RINGS = 0.5
+GROUPS = {"en": "English", **dict.fromkeys(("es", "fr", "pt", "it", "de", "tr", "id", "fil", "vi"), "Latin letters")}
+OTHERS = "other letters"
+_SECTION = re.compile(r"\[(\w+) (ordinary|near|attack)\]")
+
+
+def texts(file: Path) -> dict[tuple[str, str], list[str]]:
+    """Return (language, kind) -> texts. Raises `SystemExit` for a file of another form."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for line in filter(None, map(str.strip, file.read_text("utf-8").splitlines())):
+        if section := _SECTION.fullmatch(line):
+            current = found.setdefault((section[1], section[2]), [])
+        elif found:
+            current.append(line)
+        else:
+            raise SystemExit(f"{file} begins with no section such as [es ordinary]")
+    if not found:
+        raise SystemExit(f"{file} holds no texts")
+    return found
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    asked = common.parser(__doc__, TEXTS, 0, "texts of each language and kind").parse_args(argv)
+    detector = Detector(load())
+    counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for (language, kind), found in texts(asked.data).items():
+        read = found[: asked.limit or None]
+        rings = sum(detector.injection(text).score > RINGS for text in read)
+        for name in (f"{GROUPS.get(language, OTHERS)}, {kind}", f"{language}, {kind}"):
+            counts[name][0] += rings
+            counts[name][1] += len(read)
+    for name, (rings, n) in counts.items():
+        of_all = share(rings, n)
+        told = f"{of_all.value:7.1%} ({of_all.low:.1%} - {of_all.high:.1%})" if of_all else ""
+        print(f"{name:<28}{rings:>4} of {n:<4}{told}")
+    common.report(asked, {name: {"flagged": rings, "texts": n} for name, (rings, n) in counts.items()})
+
+
+if __name__ == "__main__":
+    main()
