@@ -36,7 +36,7 @@ from sluicegate.gateway.request.stages import Stages
 from sluicegate.gateway.request.tracing.cited import cite
 from sluicegate.gateway.request.tracing.live import LiveRequests
 from sluicegate.gateway.request.tracing.timing import error_code, failure_of
-from sluicegate.gateway.request.watching import Watching, cancel_judges, wait_for_judges
+from sluicegate.gateway.request.watching import Watching, cancel_judges, record_when_judged
 from sluicegate.gateway.telemetry import Metrics, semconv
 from sluicegate.plugins import (
     Answer,
@@ -184,8 +184,7 @@ class Pipeline:
         if exchange.watched and not waits and not exchange.request.explain and self._watching.has_room:
             self._watching.record_later(exchange, self._record)
         else:
-            await wait_for_judges(exchange)
-            await self._record(exchange)
+            await record_when_judged(exchange, self._record)
 
     async def end(self) -> None:
         """Wait a while for judges that read answers which have left. All requests are then recorded."""

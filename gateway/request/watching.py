@@ -29,7 +29,7 @@ class Watching:
 
     def record_later(self, exchange: Exchange, record: Record) -> None:
         """Call `record` once the judges in shadow mode have read the answers of `exchange`."""
-        task = asyncio.create_task(_record(exchange, record))
+        task = asyncio.create_task(record_when_judged(exchange, record))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -40,18 +40,20 @@ class Watching:
             _, late = await asyncio.wait(self._tasks, timeout=LAST_S)
             for task in late:
                 task.cancel()
-            await asyncio.gather(*late)
+            await asyncio.gather(*late, return_exceptions=True)
 
 
-async def _record(exchange: Exchange, record: Record) -> None:
+async def record_when_judged(exchange: Exchange, record: Record) -> None:
+    """Call `record` once the judges in shadow mode have read the answers of `exchange`; at once where this is
+    cancelled, because the gateway stops or the caller who waits has gone."""
     try:
-        await wait_for_judges(exchange)
-    except asyncio.CancelledError:  # the gateway stops: what they found so far is recorded
+        await _wait_for_judges(exchange)
+    finally:
         cancel_judges(exchange)
-    await record(exchange)
+        await record(exchange)
 
 
-async def wait_for_judges(exchange: Exchange) -> None:
+async def _wait_for_judges(exchange: Exchange) -> None:
     """Wait for the judges in shadow mode, and note what they would have done."""
     while exchange.watched:
         moderation, judging, started = exchange.watched[0]

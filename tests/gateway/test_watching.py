@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from typing import Any
 
+import httpx
 import pytest
 
 from sluicegate.gateway.request import watching
@@ -83,3 +85,19 @@ def test_a_gateway_that_stops_records_answers_whose_judge_never_ends(monkeypatch
     [outcome] = app.outcomes
     assert outcome.answers[0].text == SAID
     assert [one.stage for one in outcome.decisions if one.slot == "moderate"] == ["slow"]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_caller_who_waits_and_goes_away_is_recorded(stream: bool) -> None:
+    gate = Gate()
+    with watched(gate) as app:
+        body = {
+            "model": "scripted",
+            "messages": [{"role": "user", "content": "Hi"}],
+            "stream": stream,
+            "sluicegate": {"explain": True},
+        }
+        with contextlib.suppress(httpx.ReadTimeout):
+            app.client.post("/v1/chat/completions", json=body, timeout=0.5)
+        [outcome] = app.wait_for_outcomes(limit_s=20.0)
+    assert outcome.answers[0].text == SAID
