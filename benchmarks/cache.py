@@ -50,6 +50,7 @@ FREE = PAIRS.with_name("pairs_free.txt")
 OTHER_HAND = PAIRS.with_name("pairs_other_hand.txt")
 THIRD_HAND = PAIRS.with_name("pairs_third_hand.txt")
 LATER_HANDS = tuple(PAIRS.with_name(f"pairs_{name}_hand.txt") for name in ("fourth", "fifth", "sixth", "seventh"))
+EIGHTH_HAND = PAIRS.with_name("pairs_eighth_hand.txt")
 DIM = 384
 CALLER = Caller("acme")
 
@@ -112,7 +113,7 @@ def errors(path: Path | None) -> dict[str, Any]:
     found = {"words, as by default": judged("words", DECIDED_THRESHOLD, path or PAIRS)}
     found["facts, cosine 0.8"] = judged("facts", 0.8, path or PAIRS)
     for other in (
-        (UNSEEN, EVERYDAY, MANNERS, WORDINGS, REQUESTS, FREE, OTHER_HAND, THIRD_HAND, *LATER_HANDS)
+        (UNSEEN, EVERYDAY, MANNERS, WORDINGS, REQUESTS, FREE, OTHER_HAND, THIRD_HAND, *LATER_HANDS, EIGHTH_HAND)
         if path is None
         else ()
     ):

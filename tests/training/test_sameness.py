@@ -23,6 +23,7 @@ def test_what_is_measured_with_is_not_trained_with() -> None:
     trained = {pair.family for pair in train}
     assert not trained & {pair.family for pair in held}
     assert not {pair.author for pair in train} & {pair.author for pair in hands}
+    assert "pairs_eighth_hand" not in {pair.author for pair in (*train, *held, *hands)}
     assert len(train) > 40_000
     assert len(held) > 2_000
     assert len(hands) == 1_800
