@@ -49,8 +49,8 @@ class EncoderJudge:
         """Return whether two questions ask for different kinds of things, which the encoder is not asked about."""
         return ask_apart(asked_kinds(kept), asked_kinds(asked))
 
-    async def same(self, one: str, other: str) -> bool:
-        """Return whether one answer serves both questions. Raises what the encoder raises."""
+    async def same(self, one: str, other: str, tenant: str) -> bool:
+        """Return whether one answer serves both questions, whoever asks. Raises what the encoder raises."""
         return await asyncio.to_thread(self.score, one, other) >= self.threshold
 
     def score(self, one: str, other: str) -> float:

@@ -61,16 +61,31 @@ def read_verdict(said: object) -> bool:
     return word == "yes"
 
 
+class _InWords:
+    """Judges a pair of questions by a judge that answers in words."""
+
+    def __init__(self, judge: SamenessJudge) -> None:
+        self._judge = judge
+
+    def tells_apart(self, kept: str, asked: str) -> bool:
+        return False
+
+    async def same(self, one: str, other: str, tenant: str) -> bool:
+        asked = (json.dumps(text, ensure_ascii=False) for text in (one, other))
+        return read_verdict(await self._judge.answer(PROMPT.format(one=next(asked), other=next(asked)), tenant))
+
+
 class Sameness:
     """Asks one judge and remembers its verdicts. Used from one event loop."""
 
     def __init__(self, judge: SamenessJudge | EncoderJudge, *, budget_s: float) -> None:
         self.judge = judge
+        self._pairs = judge if isinstance(judge, EncoderJudge) else _InWords(judge)
         names = ("asked", "said_yes", "protected", "remembered", "errors", "timeouts", "skipped", "opened")
         self._counts = Counts({f"{name}_total": 0.0 for name in names})
         self._calls = ResilientCalls(
             "the judge of sameness",
-            lambda: self._verdict(*PROBE, ""),
+            lambda: self._pairs.same(*PROBE, ""),
             self._counts,
             deadline_s=budget_s,
             first_pause_s=1.0,
@@ -103,7 +118,7 @@ class Sameness:
 
     def tells_apart(self, kept: str, asked: str) -> bool:
         """Return whether this judge is not asked about two questions that rules leave to others."""
-        return isinstance(self.judge, EncoderJudge) and self.judge.tells_apart(kept, asked)
+        return self._pairs.tells_apart(kept, asked)
 
     def count_protected(self) -> None:
         self._counts.add("protected_total")
@@ -111,7 +126,7 @@ class Sameness:
     async def ask(self, kept: str, asked: str, name: bytes, tenant: str) -> bool:
         """Ask the judge and remember its verdict. Never raises; False where there is no verdict."""
         self._counts.add("asked_total")
-        verdict = await self._calls.call(lambda: self._verdict(kept, asked, tenant), None)
+        verdict = await self._calls.call(lambda: self._pairs.same(kept, asked, tenant), None)
         if verdict is None:
             return False
         self._remember(name, verdict)
@@ -124,12 +139,6 @@ class Sameness:
     async def close(self) -> None:
         await self._calls.close()
         await self.judge.close()
-
-    async def _verdict(self, one: str, other: str, tenant: str) -> bool | None:
-        if isinstance(self.judge, EncoderJudge):
-            return await self.judge.same(one, other)
-        asked = (json.dumps(text, ensure_ascii=False) for text in (one, other))
-        return read_verdict(await self.judge.answer(PROMPT.format(one=next(asked), other=next(asked)), tenant))
 
     def _remember(self, name: bytes, verdict: bool) -> None:
         self._verdicts[name] = verdict
