@@ -6,11 +6,12 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from sluicegate.cache import LABEL_KINDS, label
 from sluicegate.gateway.accounts.records import NANOS
 from sluicegate.gateway.http.admission import admitted
+from sluicegate.gateway.http.bodies import StrictBody
 from sluicegate.gateway.http.guard import name_of, operator_of
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import CacheKey, Caller, RequestError
@@ -18,10 +19,10 @@ from sluicegate.plugins import CacheKey, Caller, RequestError
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 
 
-class Purge(BaseModel):
+class Purge(StrictBody):
     """At most one of the names; with none everything of the tenant goes. `all_tenants` needs the scope `admin`."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, protected_namespaces=())
+    model_config = ConfigDict(protected_namespaces=())
     tenant: Name | None = None
     all_tenants: bool = False
     tag: Name | None = None
@@ -30,10 +31,9 @@ class Purge(BaseModel):
     rails: Name | None = None
 
 
-class FalseHit(BaseModel):
+class FalseHit(StrictBody):
     """`entry` is what the answer's header `x-sluicegate-cache-entry` said."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     entry: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     model: Name
     tenant: Name | None = None

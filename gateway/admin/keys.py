@@ -7,11 +7,12 @@ import time
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sluicegate.gateway.accounts.changes import audit_facts, create, revoke, rotate
 from sluicegate.gateway.accounts.parsing import LISTS
 from sluicegate.gateway.accounts.records import KeyRecord, limits_of, moment, new_secret
+from sluicegate.gateway.http.bodies import StrictBody
 from sluicegate.gateway.http.guard import name_of, operator_of
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.gateway.settings import ALLOW_LISTS, EMPTY_LIST, MAX_LIMIT
@@ -22,10 +23,9 @@ ShortName = Annotated[str, Field(max_length=256)]
 Names = Annotated[list[Name], Field(max_length=256)]
 
 
-class LimitsBody(BaseModel):
+class LimitsBody(StrictBody):
     """None = no limit."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     requests_per_minute: Annotated[int, Field(ge=0, le=MAX_LIMIT)] | None = None
     tokens_per_minute: Annotated[int, Field(ge=0, le=MAX_LIMIT)] | None = None
     concurrency: Annotated[int, Field(ge=0, le=MAX_LIMIT)] | None = None
@@ -38,25 +38,23 @@ class LimitsBody(BaseModel):
     run_depth: Annotated[int, Field(ge=0, le=MAX_LIMIT)] | None = None
 
 
-class NewKey(BaseModel):
+class NewKey(StrictBody):
     """`expires` is an ISO 8601 date or time. An allow list that is absent allows everything."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     id: Name
     tenant: ShortName = ""
     team: ShortName = ""
-    scopes: Names = []
+    scopes: Names = Field(default=[])
     models: Names | None = None
     tools: Names | None = None
     mcp: Names | None = None
     routes: Names | None = None
-    rails: Names = []
+    rails: Names = Field(default=[])
     expires: str | None = None
     limits: LimitsBody = LimitsBody()
 
 
-class Rotation(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+class Rotation(StrictBody):
     grace_s: Annotated[float, Field(ge=0, le=30 * 86400)] = 86400.0
 
 

@@ -7,15 +7,15 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from sluicegate.gateway.http.bodies import StrictBody
 from sluicegate.gateway.http.guard import operator_of
 from sluicegate.gateway.linting.report import lint
 from sluicegate.gateway.runtime import Runtime
 
 
-class LintedSchema(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+class LintedSchema(StrictBody):
     text: dict[str, Any] = Field(alias="schema")
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from sluicegate.gateway.http.bodies import StrictBody
 from sluicegate.gateway.http.guard import name_of, operator_of
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import NotFound
@@ -14,10 +15,9 @@ from sluicegate.plugins import NotFound
 PinVerb = Literal["approve", "deny"]
 
 
-class PinVerdict(BaseModel):
+class PinVerdict(StrictBody):
     """`fingerprint`: of the definition that was read, so that nobody approves what came in its place."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     fingerprint: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 

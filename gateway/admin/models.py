@@ -6,8 +6,9 @@ import dataclasses
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from sluicegate.gateway.http.bodies import StrictBody
 from sluicegate.gateway.http.guard import name_of, operator_of
 from sluicegate.gateway.routing.table import Route
 from sluicegate.gateway.runtime import Runtime
@@ -16,21 +17,18 @@ from sluicegate.plugins import ConfigurationError, LoadReporter, ModelLoadError,
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 
 
-class NewModel(BaseModel):
+class NewModel(StrictBody):
     """`settings`: those of one model of the engine (`path`, `name` ...) or of an upstream (`url`, `name` ...)."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     settings: dict[str, Any]
     replace: bool = False
 
 
-class Weights(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+class Weights(StrictBody):
     weights: Annotated[dict[Name, Annotated[float, Field(ge=0, allow_inf_nan=False)]], Field(min_length=1)]
 
 
-class Rollback(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+class Rollback(StrictBody):
     revision: Annotated[str, Field(max_length=64)] | None = None
 
 

@@ -9,9 +9,10 @@ import uuid
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sluicegate.gateway.history.rail_counts import KEPT, SLICE_S
+from sluicegate.gateway.http.bodies import StrictBody
 from sluicegate.gateway.http.guard import operator_of
 from sluicegate.gateway.rails.policy import Policy, RailSlot
 from sluicegate.gateway.request.context import Exchange, RequestOrigin, Safety
@@ -25,10 +26,9 @@ MOST_CHARS = 100_000
 """Longest text to try: output rails read it character by character."""
 
 
-class TriedText(BaseModel):
+class TriedText(StrictBody):
     """`read_as`: words of the user, or a text that a tool or a document brings. `policy`: by name."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     text: Annotated[str, Field(min_length=1)]
     read_as: Literal["user", "document"] = "user"
     policy: Annotated[str, Field(max_length=256)] = "default"

@@ -6,9 +6,10 @@ import dataclasses
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sluicegate.gateway.admin.review import SCOPE as REVIEW
+from sluicegate.gateway.http.bodies import StrictBody
 from sluicegate.gateway.http.guard import name_of, operator_of
 from sluicegate.gateway.recording.recorder import RequestRecorder
 from sluicegate.gateway.recording.replaying import replayed
@@ -19,10 +20,9 @@ from sluicegate.plugins import NotFound, RequestError
 Word = Annotated[str, Query(min_length=1, max_length=256)]
 
 
-class Replaying(BaseModel):
+class Replaying(StrictBody):
     """`reveal`: values and texts too, for keys with the scope `review` or `admin`."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     model: Annotated[str, Field(max_length=256)] = ""
     policy: Annotated[str, Field(max_length=256)] = ""
     reveal: bool = False

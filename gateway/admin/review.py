@@ -10,8 +10,9 @@ from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from sluicegate.gateway.http.bodies import StrictBody
 from sluicegate.gateway.http.guard import name_of, operator_of
 from sluicegate.gateway.review import ReviewItem, ReviewQueue, Unreadable
 from sluicegate.gateway.runtime import Runtime
@@ -27,8 +28,7 @@ OUTCOMES: dict[Verb, Literal["approved", "denied", "expired"]] = {
 }
 
 
-class ReviewVerdict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+class ReviewVerdict(StrictBody):
     note: Annotated[str, Field(max_length=4096)] = ""
 
 

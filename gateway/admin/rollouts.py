@@ -6,8 +6,9 @@ import time
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from sluicegate.gateway.http.bodies import StrictBody
 from sluicegate.gateway.http.guard import name_of, operator_of
 from sluicegate.gateway.rollout.observation import AnswerChecks
 from sluicegate.gateway.rollout.progress import Action
@@ -19,15 +20,13 @@ from sluicegate.plugins import ConfigurationError, NotFound, RequestError, read_
 RolloutVerb = Literal["hold", "resume", "stop", "promote"]
 
 
-class NewRollout(BaseModel):
+class NewRollout(StrictBody):
     """`settings`: those of `[routing.models.NAME.rollout]`."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     settings: dict[str, Any]
 
 
-class RolloutOrder(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+class RolloutOrder(StrictBody):
     reason: Annotated[str, Field(max_length=1000)] = ""
 
 

@@ -14,18 +14,18 @@ from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sluicegate.gateway.admin.review import SCOPE, queue_of
 from sluicegate.gateway.http.admission import admitted
+from sluicegate.gateway.http.bodies import StrictBody
 from sluicegate.gateway.http.guard import name_of, operator_of
 from sluicegate.gateway.review import MOST_REPORTED, FalsePositiveReport, Unreadable
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import RequestError
 
 
-class FalsePositive(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+class FalsePositive(StrictBody):
     request_id: Annotated[str, Field(max_length=128)] = ""
     text: Annotated[str, Field(max_length=MOST_REPORTED)] = ""
     rail: Annotated[str, Field(max_length=128)] = ""

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sluicegate.gateway.admin.feedback import book_of
 from sluicegate.gateway.feedback import FeedbackEntry
 from sluicegate.gateway.http.admission import admitted
+from sluicegate.gateway.http.bodies import StrictBody
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import RequestError
 
 
-class Feedback(BaseModel):
+class Feedback(StrictBody):
     """`score` from 0, of no use, to 1."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     request_id: Annotated[str, Field(min_length=1, max_length=128, pattern="^[!-~]+$")]
     score: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
     label: Annotated[str, Field(max_length=64)] = ""

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import orjson
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sluicegate.gateway.api.body.parsing import LONGEST_MODEL, InWordsOf, Parse, Parsed, Tree, checked
 from sluicegate.gateway.api.delivery import NoResponse
@@ -23,6 +23,7 @@ from sluicegate.gateway.api.dialects.completions_request import parse_completion
 from sluicegate.gateway.api.dialects.messages_request import parse_messages
 from sluicegate.gateway.api.dialects.responses_request import parse_response
 from sluicegate.gateway.http.admission import admitted
+from sluicegate.gateway.http.bodies import StrictBody
 from sluicegate.gateway.http.disconnects import ClientDisconnected, unless_disconnected
 from sluicegate.gateway.http.errors import JSON
 from sluicegate.gateway.request.context import Exchange
@@ -36,8 +37,7 @@ UNBOUNDED = 2**31 - 1
 Written = Callable[[Exchange], dict[str, Any]]
 
 
-class DetokenizeBody(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+class DetokenizeBody(StrictBody):
     model: Annotated[str, Field(max_length=LONGEST_MODEL)] | None = None
     tokens: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=MOST_TOKENS)]
 
