@@ -11,6 +11,8 @@ from sluicegate.plugins import GenerationFailed, ModelLoadError, Overloaded, Slu
 
 CPU_ALLOCATOR = "DefaultCPUAllocator"
 """Stands in the `RuntimeError` of a CPU without memory, for which torch has no class."""
+LONGEST_CAUSE = 500
+"""Most characters of a library's words in the cause of a failure."""
 
 
 def as_failure(error: Exception, doing: str) -> SluicegateError:
@@ -23,7 +25,8 @@ def as_failure(error: Exception, doing: str) -> SluicegateError:
         message = f"{doing} ran out of the device's memory; send the request again later, or a shorter one"
         failure = Overloaded(message, retry_after_s=1.0)
     else:
-        failure = GenerationFailed(f"{doing} failed with {type(error).__name__}: {error}")
+        told = f"{doing} failed; send the request again, and tell the operator if it fails again"
+        failure = GenerationFailed(told, cause=f"{type(error).__name__}: {first_line(error)[:LONGEST_CAUSE]}")
     failure.__cause__ = error
     return failure
 

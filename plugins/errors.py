@@ -221,10 +221,15 @@ class GrammarTooCostly(GrammarLimit):
 
 
 class ServiceError(SluicegateError):
-    """The caller did nothing wrong. `status` is the HTTP status."""
+    """The caller did nothing wrong. `status` is the HTTP status; `cause` is what broke, as a trace shows it to
+    operators. Callers never get it."""
 
     kind = "server_error"
     status = 500
+
+    def __init__(self, message: str, *, cause: str = "") -> None:
+        super().__init__(message)
+        self.cause = cause
 
 
 class Overloaded(ServiceError):
@@ -297,8 +302,11 @@ class StageFailed(ServiceError):
 
     code = "stage_failed"
 
-    def __init__(self, slot: str, stage: str, reason: str, retry_after_s: float | None = None) -> None:
-        super().__init__(f"stage {stage!r} of slot {slot!r} failed: {reason}")
+    def __init__(
+        self, slot: str, stage: str, reason: str, retry_after_s: float | None = None, *, cause: str = ""
+    ) -> None:
+        """Word the message from `reason`, which callers read."""
+        super().__init__(f"stage {stage!r} of slot {slot!r} failed: {reason}", cause=cause)
         self.slot = slot
         self.stage = stage
         self.retry_after_s = retry_after_s

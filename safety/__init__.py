@@ -6,6 +6,7 @@ from sluicegate.plugins.lazy import lazily
 
 if TYPE_CHECKING:
     from sluicegate.safety.built_in import BuiltIn, is_built_in, reads_borders
+    from sluicegate.safety.detection.guards import NoJudgement
     from sluicegate.safety.judging.cascade import CascadeJudge
     from sluicegate.safety.judging.guard_reading import GuardAnswerJudge, GuardOutput
     from sluicegate.safety.judging.session import Joined, JudgeRail, JudgeSession
@@ -52,6 +53,7 @@ __all__ = [
     "MatchRail",
     "MatchScreen",
     "MatchSession",
+    "NoJudgement",
     "ProbeAnswerJudge",
     "Pseudonyms",
     "RailPolicy",
@@ -88,6 +90,7 @@ __getattr__ = lazily(
         "JsonPosition": "window.json_position",
         "JsonWindow": "window.json_window",
         "CascadeJudge": "judging.cascade",
+        "NoJudgement": "detection.guards",
         "GuardAnswerJudge": "judging.guard_reading",
         "GuardOutput": "judging.guard_reading",
         "JudgeRail": "judging.session",

@@ -125,11 +125,11 @@ class OpenBatches:
                 await self._retry.pause(record.id, error, self._pause_s(broke))
             except BatchMoved:
                 log.info("batch %s was moved on by another call, or by another gateway", record.id)
-            except Exception as error:
+            except Exception:
                 broke += 1
                 log.exception("batch %s broke (%d of %d)", record.id, broke, TRIES)
                 if broke >= TRIES:
-                    await runner.move(record, "failed", error=f"the gateway failed on it: {type(error).__name__}")
+                    await runner.move(record, "failed", error="the gateway failed on it, and its log has why")
                     return None
                 await asyncio.sleep(self._pause_s(broke))
             found = await self._retry.until_kept(record.id, partial(self._on_disk, partial(self._again, record.id)))

@@ -33,7 +33,7 @@ def details_of(done: FinishedRequest, row: RequestLine) -> dict[str, Any]:
         "not_enforced": list(done.not_enforced),
         "review": done.review,
         "template": done.template,
-        "error": None if more.failure is None else {"code": done.error, "message": more.failure.message},
+        "error": _error(done),
         "parameters": _parameters(done),
         "shape": None
         if more.constraint is None
@@ -55,6 +55,15 @@ def details_of(done: FinishedRequest, row: RequestLine) -> dict[str, Any]:
         found["engine"] = engine_times(done.timeline)
         found["tokens"] = token_steps(done.timeline)
     return found if done.content is None else {**found, **_content_row(done.content)}
+
+
+def _error(done: FinishedRequest) -> dict[str, str] | None:
+    """Return the error that the caller got, with the cause where one is known."""
+    failure = done.particulars.failure
+    if failure is None:
+        return None
+    found = {"code": done.error or "", "message": failure.message}
+    return {**found, "cause": failure.cause} if failure.cause else found
 
 
 def outline(schema: Any, under: str = "", depth: int = 0) -> Any:

@@ -12,8 +12,9 @@ import uuid
 from starlette.requests import HTTPConnection
 
 from sluicegate.gateway.http.api_key import api_key_of
+from sluicegate.gateway.rails.stage_calls import failed_stage
 from sluicegate.gateway.runtime import Runtime
-from sluicegate.plugins import Caller, Request, SluicegateError, StageFailed
+from sluicegate.plugins import Caller, Request, SluicegateError
 
 log = logging.getLogger("sluicegate.pipeline")
 
@@ -30,5 +31,5 @@ async def admitted(runtime: Runtime, connection: HTTPConnection) -> Caller:
             raise
         except Exception as error:
             log.exception("stage %s of slot admit failed on %s", name, connection.scope["path"])
-            raise StageFailed("admit", name, f"{type(error).__name__} on a call without messages") from error
+            raise failed_stage("admit", name, error) from error
     return caller

@@ -75,7 +75,7 @@ class ToolCalls:
         try:
             return await self._carry_out(asked)
         except SluicegateError as error:
-            reason = getattr(error, "reason", "")
+            reason = getattr(error, "reason", "") or getattr(error, "cause", "")
             outcome = f"{error.code} ({reason})" if reason else error.code
             self.counts["failed_total" if getattr(error, "status", 500) >= 500 else "refused_total"] += 1
             raise

@@ -220,7 +220,7 @@ class Catalogue:
                 wire = await upstream.tools(self._settings.max_tools)
             except (UpstreamFailed, Overloaded) as error:
                 if listing.trouble != error.message:
-                    log.warning("%s", error.message)
+                    log.warning("%s%s", error.message, f" ({error.cause})" if error.cause else "")
                 listing.trouble = error.message
                 return
             self._take(server, wire)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from sluicegate.gateway.rails.judged_text import ActiveJudge, JudgedText, ReadableJson, Step, TextVerdict
 from sluicegate.gateway.rails.shadow_judging import ShadowJudge
-from sluicegate.gateway.rails.stage_calls import LONGEST_S
+from sluicegate.gateway.rails.stage_calls import LONGEST_S, cause_of
 from sluicegate.gateway.rails.states import reads_states
 from sluicegate.gateway.rails.text_windows import read_as
 from sluicegate.plugins import (
@@ -192,8 +192,9 @@ class Judging:
         self._stopped[text.index] = self._stopped[text.index] or text.stopped
         if text.failed is not None and self.failure is None:
             name, error = text.failed
-            log.error("rail %s of slot moderate failed: %s", name, type(error).__name__)
-            self.failure = StageFailed("moderate", name, f"{_why(error)}; nothing that it had not judged was sent")
+            log.error("rail %s of slot moderate failed: %s", name, cause_of(error))
+            reason = f"{_why(error)}; nothing that it had not judged was sent"
+            self.failure = StageFailed("moderate", name, reason, cause=cause_of(error))
         return not text.stopped and text.failed is None
 
     def _text(self, piece: Piece) -> JudgedText:
@@ -265,7 +266,7 @@ class _FailedSession:
 
 
 def _why(error: Exception) -> str:
-    """Return the kind of failure for the caller, without the judge's words about the answer."""
+    """Return what happened, for the caller, without the judge's words about the answer."""
     if isinstance(error, TimeoutError):
         return "its judgement of the answer took too long"
-    return f"it could not judge the answer ({type(error).__name__})"
+    return "it could not judge the answer"

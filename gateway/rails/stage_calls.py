@@ -10,17 +10,20 @@ from functools import partial
 from types import CoroutineType
 from typing import Any, Generic, TypeVar, cast
 
+from sluicegate.plugins import SluicegateError, StageFailed
+from sluicegate.safety import NoJudgement
+
 T = TypeVar("T")
 LONGEST_S = 60.0
 """Time limit of one call of a plug-in for which nobody set one, waiting for a thread included."""
 
 
 class StageMisbehaved(RuntimeError):
-    """What a plug-in's call did instead of answering. The words are ours: callers may read them."""
+    """What a plug-in's call did instead of answering. The words are ours: they hold nothing of a request."""
 
 
 class OutOfTime(TimeoutError):
-    """A call took longer than it may. The words are ours: callers may read them."""
+    """A call took longer than it may. The words are ours: they hold nothing of a request."""
 
 
 def is_ours(stage: object) -> bool:
@@ -42,9 +45,23 @@ def expect(found: object, kind: type, named: str) -> None:
         raise StageMisbehaved(f"{named} answered {type(found).__name__}, expected {kind.__name__}")
 
 
+def cause_of(error: BaseException) -> str:
+    """Return why a stage failed, for operators, without words of a plug-in: those may hold what nobody else is to
+    read."""
+    if isinstance(error, SluicegateError):
+        return getattr(error, "cause", "") or error.message
+    return str(error) if isinstance(error, StageMisbehaved | OutOfTime | NoJudgement) else type(error).__name__
+
+
 def reason_of(error: BaseException) -> str:
-    """Return why a stage failed, without words of the stage: those may hold what nobody else is to read."""
-    return str(error) if isinstance(error, StageMisbehaved | OutOfTime) else type(error).__name__
+    """Return why a stage failed, for callers: they cannot mend the code, and are not shown its names."""
+    what = "it took too long" if isinstance(error, TimeoutError) else "it could not do its work"
+    return f"{what}; send the request again, and tell the operator if it fails again"
+
+
+def failed_stage(slot: str, stage: str, error: BaseException) -> StageFailed:
+    """Return the error for a request whose stage raised `error`."""
+    return StageFailed(slot, stage, reason_of(error), cause=cause_of(error))
 
 
 async def within(budget_s: float | None, call: Callable[[], Awaitable[T]], named: str) -> T:

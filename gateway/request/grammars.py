@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from functools import partial
 
-from sluicegate.gateway.rails.stage_calls import answered, expect, reason_of
+from sluicegate.gateway.rails.stage_calls import answered, expect, failed_stage
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.upstream.model import judged
 from sluicegate.plugins import (
@@ -14,7 +14,6 @@ from sluicegate.plugins import (
     FairConstrainer,
     GrammarError,
     SluicegateError,
-    StageFailed,
 )
 
 
@@ -55,5 +54,5 @@ async def _tool_grammar(exchange: Exchange, constraint: Constraint) -> CompiledG
     except SluicegateError:
         raise
     except Exception as error:
-        raise StageFailed("constrain", exchange.stages.constrain[0], reason_of(error)) from error
+        raise failed_stage("constrain", exchange.stages.constrain[0], error) from error
     return grammar

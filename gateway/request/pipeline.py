@@ -179,6 +179,8 @@ class Pipeline:
         exchange.by_caller = isinstance(error, RequestError)
         exchange.duration_s = time.perf_counter() - exchange.entry.started_at
         exchange.failure = failure_of(error)
+        if exchange.failure is not None and exchange.failure.cause:  # which the caller is not told
+            log.warning("request %s failed: %s: %s", exchange.request.id, exchange.error, exchange.failure.cause)
         if error is not None:
             cancel_judges(exchange)
         if exchange.watched and not waits and not exchange.request.explain and self._watching.has_room:

@@ -144,7 +144,8 @@ class PluginGeneration:
         log.error("stage %s of slot generate: %s failed", self._stage, named, exc_info=error)
 
     def _failed(self, why: str) -> GenerationFailed:
-        return GenerationFailed(f"generator {self._stage!r} failed: {why}")
+        told = f"generator {self._stage!r} failed; send the request again, and tell the operator if it fails again"
+        return GenerationFailed(told, cause=why)
 
 
 async def in_time(left_s: float | None, work: Unfinished[T], named: str, stage: str) -> T:

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from sluicegate.gateway.prompts.documents import named
-from sluicegate.gateway.rails.stage_calls import reason_of, within
+from sluicegate.gateway.rails.stage_calls import cause_of, within
 from sluicegate.gateway.request.context import Exchange, Safety
 from sluicegate.gateway.request.guarding.screening import Screening
 from sluicegate.gateway.request.tracing.timing import TimedStage
@@ -117,7 +117,7 @@ async def _of_one(exchange: Exchange, name: str, stage: Retriever, asked: Reques
             found = _checked(await within(settings.timeout_s, work, "retrieve()"), name)
         except Exception as error:
             note.outcome = "failed"
-            note.detail["reason"] = reason_of(error)
+            note.detail["reason"] = cause_of(error)
             return _failed(exchange, name, "did not find documents", error)
         note.outcome = f"{len(found)} documents"
         note.detail["documents"] = len(found)
@@ -129,7 +129,7 @@ def _failed(exchange: Exchange, name: str, what: str, error: Exception) -> _Resu
     log.warning("request %s: %s %s: %s: %s", exchange.request.id, name, what, type(error).__name__, error)
     if exchange.stages.retrieval.on_failure == "refuse":
         raise RetrievalFailed(
-            f"{name} {what} ({reason_of(error)}); send the request again, or without `retrieve`"
+            f"{name} {what}; send the request again, or without `retrieve`", cause=cause_of(error)
         ) from error
     return _Result(failed=[name])
 

@@ -43,10 +43,11 @@ class CapturedContent:
 
 @dataclass(frozen=True, slots=True)
 class ReportedError:
-    """The error that the caller got. Its message holds no content."""
+    """The error that the caller got, and its cause, which the caller did not get. Neither holds content."""
 
     status: int
     message: str
+    cause: str = ""
 
 
 @frozen_when_checked

@@ -28,6 +28,10 @@ Turn = tuple[str, str]
 _GUIDELINE = re.compile(r"\bguideline\b")
 
 
+class NoJudgement(ValueError):
+    """Raised where a guard gave no verdict. The message quotes neither what was judged nor what the guard said."""
+
+
 @dataclass(frozen=True, slots=True)
 class GuardAnswer:
     """`score` from 0 (safe) to 1, the categories named, and the guard's own word for how bad it is."""
@@ -100,19 +104,19 @@ class GuardFormat:
         return {"guideline": self.judged[role].policy.removeprefix("* ")} if _GUIDELINE.search(template) else {}
 
     def read(self, answer: str, *, is_cut: bool = False) -> GuardAnswer:
-        """Read an answer. Raises `ValueError` where it is not one, or is a harmless verdict that `is_cut`: what the
-        guard would have said next could contradict it. Callers may come to see the message, which quotes nothing."""
+        """Read an answer. Raises `NoJudgement` where it is not one, or is a harmless verdict that `is_cut`: what the
+        guard would have said next could contradict it."""
         found = self.answer.match(answer)
         if found is None:
-            raise ValueError(f"expected {self.expected}, found {len(answer)} characters of something else")
+            raise NoJudgement(f"expected {self.expected}, found {len(answer)} characters of something else")
         label = found["label"].lower()
         named = (found.groupdict().get("codes") or "").split(",")
         codes = [code.strip() for code in named if code.strip() not in ("", "None")]
         score = self.labels[label]
         if is_cut and not score:
-            raise ValueError(f"expected {self.expected}, found a harmless verdict that was cut short")
+            raise NoJudgement(f"expected {self.expected}, found a harmless verdict that was cut short")
         if codes and not score:
-            raise ValueError(f"expected no categories beside {label!r}, found {len(codes)}")
+            raise NoJudgement(f"expected no categories beside {label!r}, found {len(codes)}")
         return GuardAnswer(score, tuple(self.categories.get(code, code) for code in codes) if score else (), label)
 
     def _turn(self, role: str, text: str) -> str:

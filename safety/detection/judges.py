@@ -16,7 +16,7 @@ from typing import Any
 from sluicegate.plugins.control_tokens import control_tokens, defused
 from sluicegate.plugins.errors import ConfigurationError
 from sluicegate.safety.detection.detector import NOTHING, Finding
-from sluicegate.safety.detection.guards import GuardAnswer, GuardFormat
+from sluicegate.safety.detection.guards import GuardAnswer, GuardFormat, NoJudgement
 
 HARMLESS_LABELS = frozenset({"label_0", "safe", "benign", "harmless", "normal", "legit", "neutral", "ok"})
 """Labels that count as harmless where settings name no bad ones."""
@@ -133,11 +133,11 @@ class GuardJudge:
 
     def _share(self, logits: Any) -> float:
         """Return the probability of the first word of `choice` against the second, from the next token's `logits` [V].
-        Raises `ValueError` if another token is likelier than both, or logits are not numbers."""
+        Raises `NoJudgement` if another token is likelier than both, or logits are not numbers."""
         assert self._guard.choice is not None
         words = [self._first_token(word) for word in self._guard.choice]
         if not bool(logits.isfinite().all()) or int(logits.argmax()) not in words:
-            raise ValueError("the guard's next token is neither of its two words")
+            raise NoJudgement("the guard's next token is neither of its two words")
         return float(logits[words].float().softmax(dim=0)[0])
 
     def _first_token(self, word: str) -> int:

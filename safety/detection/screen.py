@@ -136,7 +136,7 @@ class DetectionScreen:
         except TimeoutError:
             return self._late()
         except Exception as error:
-            return self._failed(f"{type(error).__name__}: {error}")
+            return self._failed("it could not judge the text", f"{type(error).__name__}: {error}")
         return self._in_shadow(result) if self.policy.shadow else result
 
     def budget_s(self, chars: int) -> float:
@@ -201,7 +201,7 @@ class DetectionScreen:
         return ScreenResult("pass", reason=reason, score=result.score, marks=result.marks)
 
     def _late(self) -> ScreenResult:
-        return self._failed(f"took longer than its budget of {self.policy.time_budget_s:g} s")
+        return self._failed("it took too long", f"took longer than its budget of {self.policy.time_budget_s:g} s")
 
     def _too_large(self, chars: int) -> ScreenResult:
         said = f"{chars} characters are to be judged by {self.name!r}, which reads at most {self.policy.max_chars}"
@@ -209,7 +209,9 @@ class DetectionScreen:
             return ScreenResult("pass", reason=f"{self.name}: not judged: {said}")
         raise RequestTooLarge(f"{said}; send less text at a time", param="messages")
 
-    def _failed(self, why: str) -> ScreenResult:
+    def _failed(self, reason: str, cause: str) -> ScreenResult:
+        """Let the request pass where it may, for `cause`. Raises `StageFailed` with `reason` for the caller."""
         if self.policy.shadow or self.policy.fail_open:
-            return ScreenResult("pass", reason=f"{self.name}: failed open: {why}")
-        raise StageFailed("screen", self.name, why)
+            return ScreenResult("pass", reason=f"{self.name}: failed open: {cause}")
+        told = f"{reason}; send the request again, and tell the operator if it fails again"
+        raise StageFailed("screen", self.name, told, cause=cause)

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from sluicegate.plugins import Caller, Channel, Message, Request
 from sluicegate.plugins.control_tokens import control_tokens, defused
-from sluicegate.safety.detection.guards import GuardAnswer, GuardFormat, Turn
+from sluicegate.safety.detection.guards import GuardAnswer, GuardFormat, NoJudgement, Turn
 from sluicegate.safety.judging.session import Assessment, JudgedReading
 
 TOP_LOGPROBS = 20
@@ -167,11 +167,11 @@ def assessment(answer: GuardAnswer) -> Assessment:
 
 def _share(top: Sequence[tuple[int, float]], first: int, second: int) -> float:
     """Return the probability of `first` against `second`; the highest it can be where `top` lacks one of them. Raises
-    `ValueError` if another token is likelier than both: what is left of them then is noise, of a model that says
+    `NoJudgement` if another token is likelier than both: what is left of them then is noise, of a model that says
     something else."""
     found = dict(top)
     if max(found, key=found.__getitem__, default=None) not in (first, second):
-        raise ValueError("the guard's next token is neither of its two words")
+        raise NoJudgement("the guard's next token is neither of its two words")
     if second not in found:
         return 1.0
     return 1.0 / (1.0 + math.exp(found[second] - found.get(first, min(found.values()))))

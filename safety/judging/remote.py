@@ -19,7 +19,7 @@ import orjson
 
 from sluicegate.plugins import Caller, Channel, Request
 from sluicegate.plugins.concurrency.fair_places import FairPlaces
-from sluicegate.safety.detection.guards import GuardFormat, Turn
+from sluicegate.safety.detection.guards import GuardFormat, NoJudgement, Turn
 from sluicegate.safety.judging.guard_reading import assessment, judged_after
 from sluicegate.safety.judging.session import Assessment, JudgedReading
 
@@ -34,10 +34,6 @@ MOST_NAME_CHARS = 100
 """Maximum length of a category's name: names get into traces, a service may put texts there."""
 SAID_ALL = (None, "stop", "eos_token", "stop_sequence", "end_turn")
 """Reasons that services give when their model has said all. Any other: it may have been cut short."""
-
-
-class NoJudgement(Exception):
-    """Raised when the service gives no verdict. The message quotes neither the text nor the response."""
 
 
 class GuardService:

@@ -397,6 +397,45 @@ def test_an_address_where_nobody_listens_ends_requests_with_a_typed_error() -> N
         assert app.ask(model="free").text == FINE
 
 
+SENTENCE = "stage 'guard-service' of slot 'moderate' failed: {}; nothing that it had not judged was sent"
+BROKEN_GUARDS: dict[str, tuple[Answering, str, str]] = {
+    "a status": (
+        lambda request, body: web.json_response({"error": "KeyError: 0.93"}, status=500),
+        "it could not judge the answer",
+        "the service answered with status 500",
+    ),
+    "a page": (
+        lambda request, body: web.Response(text="<html>RuntimeError"),
+        "it could not judge the answer",
+        "the service's answer is no JSON",
+    ),
+    "no verdict": (
+        lambda request, body: completion("ValueError, 0.873"),
+        "it could not judge the answer",
+        "the service's answer is none of a llama_guard",
+    ),
+    "hangs": (lambda request, body: _hang(request, body), "its judgement of the answer took too long", "TimeoutError"),
+}
+"""By name: what the service does, what the caller reads, and what operators read."""
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("how", BROKEN_GUARDS)
+async def test_callers_read_that_a_judge_failed_and_operators_read_why(how: str, streamed: bool) -> None:
+    answer, told, cause = BROKEN_GUARDS[how]
+    async with served(answer) as (url, _):
+        table = {"url": url, "form": "llama_guard", "model": "g", "time_budget_s": 0.3}
+        stages = {"moderate": {"guard-service": table}}
+        async with TestApp(pipeline={"moderate": ["guard-service"]}, stages=stages, script=[FINE]) as app:
+            reply = await app.ask_async(stream=streamed)
+            assert (reply.text, (reply.error or {})["code"]) == ("", "stage_failed")
+            assert (reply.error or {})["message"] == SENTENCE.format(told)
+            [line] = (await app.client.get("/admin/console/requests")).json()["recent"]
+            whole = (await app.client.get(f"/admin/console/requests/{line['id']}")).json()
+            assert cause in whole["error"]["cause"]
+            assert whole["error"]["message"] == SENTENCE.format(told)
+
+
 def test_the_example_of_judges_is_a_whole_configuration() -> None:
     settings = load(Path(__file__).parents[2] / "examples" / "judges.toml")
     for name in ("harm", "guard"):

@@ -143,8 +143,8 @@ class McpUpstream:
         return self._failed("closed the connection in the middle of a request", None)
 
     def _failed(self, what: str, error: BaseException | None) -> UpstreamFailed:
-        kind = "" if error is None else f" ({type(_first(error)).__name__})"
-        return UpstreamFailed(f"{FAILED.format(name=self.name)}{what}{kind}")
+        cause = "" if error is None else type(_first(error)).__name__
+        return UpstreamFailed(f"{FAILED.format(name=self.name)}{what}", cause=cause)
 
     async def _own(self, ready: asyncio.Future[Any]) -> None:
         """Enter and leave the client in one task, as its cancel scopes require."""

@@ -15,7 +15,7 @@ from functools import partial
 from sluicegate.gateway.prompts.lengths import size_of
 from sluicegate.gateway.rails.judged_text import PART
 from sluicegate.gateway.rails.policy import RailSlot
-from sluicegate.gateway.rails.stage_calls import LONGEST_S, contained, reason_of, within
+from sluicegate.gateway.rails.stage_calls import LONGEST_S, contained, failed_stage, within
 from sluicegate.gateway.rails.states import reads_states
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.guarding.screening import RequestTexts, asked, sound
@@ -32,7 +32,6 @@ from sluicegate.plugins import (
     Request,
     RequestError,
     SluicegateError,
-    StageFailed,
     Verdict,
     offers,
     properties_of,
@@ -185,5 +184,5 @@ def _labels(verdict: Verdict) -> Iterator[str]:
 
 def _failed(slot: RailSlot, name: str, rail_policy: RailPolicy, judgement: Judgement, error: Exception) -> None:
     if not rail_policy.may_fail:
-        raise error if isinstance(error, SluicegateError) else StageFailed(slot, name, reason_of(error)) from error
+        raise error if isinstance(error, SluicegateError) else failed_stage(slot, name, error) from error
     judgement.not_enforced.append(f"{slot} {name}: failed open")

@@ -7,10 +7,10 @@ import logging
 import time
 from typing import Any
 
-from sluicegate.gateway.rails.stage_calls import reason_of
+from sluicegate.gateway.rails.stage_calls import failed_stage
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.telemetry import ReportedError
-from sluicegate.plugins import Decision, RequestError, ServiceError, SlotName, SluicegateError, StageFailed
+from sluicegate.plugins import Decision, RequestError, ServiceError, SlotName, SluicegateError
 
 log = logging.getLogger("sluicegate.pipeline")
 
@@ -44,7 +44,7 @@ class TimedStage(StageNote):
         took, began = time.perf_counter() - started, started - exchange.entry.started_at
         exchange.decisions.append(Decision(self._slot, self._stage, self.outcome, took, self.detail, began))
         if error is not None and broke:
-            raise StageFailed(self._slot, self._stage, reason_of(error)) from error
+            raise failed_stage(self._slot, self._stage, error) from error
 
     def _broke(self, error: BaseException) -> bool:
         """Note the outcome of `error` and return whether it is a failure of the stage itself."""
@@ -77,11 +77,12 @@ def error_code(error: BaseException) -> str:
 
 
 def failure_of(error: BaseException | None) -> ReportedError | None:
-    """Return what a caller is told of `error`; None where nothing failed, or nobody is there to be told."""
+    """Return what a caller is told of `error`, and its cause; None where nothing failed, or nobody is there to be
+    told."""
     if error is None or isinstance(error, asyncio.CancelledError | GeneratorExit):
         return None
     if isinstance(error, RequestError | ServiceError):
-        return ReportedError(error.status, error.message)
-    return ReportedError(
-        500, error.message if isinstance(error, SluicegateError) else "an internal error; the log has it"
-    )
+        return ReportedError(error.status, error.message, getattr(error, "cause", ""))
+    if isinstance(error, SluicegateError):
+        return ReportedError(500, error.message)
+    return ReportedError(500, "an internal error; the log has it", type(error).__name__)

@@ -23,6 +23,7 @@ function failure(found) {
   return el("section", { class: `notice ${found.outcome === "failed" ? "bad" : ""} said`, "aria-label": "What went wrong" },
     el("p", {}, el("strong", {}, `${word}: ${found.ended.replaceAll("_", " ")}${found.status === 200 ? "" : `, status ${found.status}`}`)),
     found.error ? el("p", {}, found.error.message) : null,
+    found.error?.cause ? el("p", {}, `Cause, which the caller is not told: ${found.error.cause}`) : null,
     said ? el("p", {}, `The server said: ${said}`) : null,
     acted ? el("p", {}, `Rails that acted: ${acted}.`) : null,
     found.review ? el("p", {}, "A person has to look: ", el("a", { href: "#/reviews" }, "open the reviews")) : null);
