@@ -19,6 +19,7 @@ from sluicegate.plugins import Caller, Channel, Message, Request
 from sluicegate.plugins.control_tokens import control_tokens, defused
 from sluicegate.safety.detection.guards import GuardAnswer, GuardFormat, NoJudgement, Turn
 from sluicegate.safety.judging.session import Assessment, JudgedReading
+from sluicegate.safety.judging.stable_text import last_word
 
 TOP_LOGPROBS = 20
 """Number of likeliest next tokens among which the two words of a choice are searched."""
@@ -79,7 +80,8 @@ class GuardAnswerJudge:
         special = control_tokens(self._access.tokenizer)
         said = [(role, defused(text, special)) for role, text in history]
         before, behind = self._form.asked_by(self._access.tokenizer, said, "assistant", self._policy)
-        return _GuardReading(self, self._access, caller, before + defused(lead, special), behind)
+        at = last_word(lead)
+        return _GuardReading(self, self._access, caller, before + defused(lead[:at], special), lead[at:], behind)
 
     async def ask(self, access: GuardModelAccess, token_ids: tuple[int, ...], caller: Caller) -> Assessment:
         """Ask the guard about the prompt `token_ids`. Raises `ValueError` for an answer that cannot be read."""
@@ -98,16 +100,19 @@ class _GuardReading:
     """The tokens of all judged text; they only grow at the end."""
 
     def __init__(
-        self, judge: GuardAnswerJudge, access: GuardModelAccess, caller: Caller, before: str, behind: str
+        self, judge: GuardAnswerJudge, access: GuardModelAccess, caller: Caller, before: str, word: str, behind: str
     ) -> None:
+        """Open a text behind `before` and `word`, which it may go on with, so that the two are read as one."""
         self._judge = judge
+        self._word = word
         self._access = access
         self._caller = caller
         self._ids = self._tokens(before)
         self._tail = self._tokens(behind)
 
     async def judge(self, unit: str) -> Assessment:
-        self._ids += self._tokens(defused(unit, control_tokens(self._access.tokenizer)))
+        self._ids += self._tokens(defused(self._word + unit, control_tokens(self._access.tokenizer)))
+        self._word = ""
         return await self._judge.ask(self._access, tuple(self._ids + self._tail), self._caller)
 
     def _tokens(self, text: str) -> list[int]:

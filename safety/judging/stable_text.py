@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
-from unicodedata import combining, normalize
+from unicodedata import category, combining, normalize
 
 LONGEST = 64
 """Maximum characters of a part, and so of the text that waits for the end of a word."""
@@ -24,9 +24,15 @@ Words = Callable[[str], list[int]]
 class StableCutter:
     """Mutable, for one text."""
 
-    def __init__(self, words: Words) -> None:
+    def __init__(self, words: Words, lead: str = "") -> None:
+        """Begin behind `lead`, a text of the caller's that goes on: what may still be a part of its last word is cut
+        with the text behind it."""
         self._words = words
         self._rest = ""
+        for _ in self.feed(lead[last_word(lead) :]):
+            pass
+        self.of_lead = len(self._rest)
+        """Characters of the first part that are the lead's."""
 
     def feed(self, text: str) -> Iterator[str]:
         """Yield the parts that became stable."""
@@ -55,6 +61,15 @@ class StableCutter:
         letter up to twice that."""
         size = len(self._rest)
         return size if size >= 2 * LONGEST or (size >= LONGEST and not _composes(self._rest[-1], char)) else 0
+
+
+def last_word(text: str) -> int:
+    """Return the offset of the last word of `text`, with the character before it, which tokenizers join to it; the end
+    of `text` where it ends in no letter, mark or digit. At most `LONGEST` characters count as a word."""
+    at, first = len(text), max(0, len(text) - LONGEST)
+    while at > first and category(text[at - 1])[0] in "LMN":
+        at -= 1
+    return at if at == len(text) else max(0, at - 1)
 
 
 def words_of(tokenizer: Any) -> Words:

@@ -71,17 +71,19 @@ class TokenGuardJudge:
         if self._access is None:
             raise RuntimeError(f"the guard {self.model!r} is not bound to an engine yet")
         reading = self._access.open(caller)
-        opening = self._opening(request, terms.lead, reading.room)
+        cutter = StableCutter(self.words, terms.lead)
+        opening = self._opening(request, terms.lead, cutter.of_lead, reading.room)
         text = _GuardedText(self, self._access, caller, opening, reading)
-        return TokenGuardSession(text, StableCutter(self.words), policy, terms, self.in_a_row)
+        return TokenGuardSession(text, cutter, policy, terms, self.in_a_row, _judged=-cutter.of_lead)
 
-    def _opening(self, request: Request, lead: str, room: int) -> _PromptTokens:
-        """Return the tokens before the answer, cut to the newest that fit half of `room`. Raises
-        `ContextLengthExceeded`."""
+    def _opening(self, request: Request, lead: str, left_out: int, room: int) -> _PromptTokens:
+        """Return the tokens before the answer, cut to the newest that fit half of `room`, without the last `left_out`
+        characters of `lead`. Raises `ContextLengthExceeded`."""
         assert self._access is not None
         tokenizer, chars = self._access.tokenizer, self._context_chars
         while True:
-            opening = _opening(tokenizer, *judged_after(request, chars, lead[-chars:]))
+            history, before = judged_after(request, chars, lead[-chars:])
+            opening = _opening(tokenizer, history, before[: max(0, len(before) - left_out)])
             if 2 * len(opening) <= room:
                 return opening
             if chars < 16:
@@ -216,7 +218,7 @@ class TokenGuardSession:
     in_a_row: int
     _begun: bool = False
     _fed: int = 0
-    _judged: int = 0  # characters whose tokens were judged
+    _judged: int = 0  # characters whose tokens were judged; negative: the next part begins in the text continued
     _clear_to: int = 0
     _blocked: str | None = None
     _bad: _BadTokenRun = field(default_factory=_BadTokenRun)
@@ -231,7 +233,7 @@ class TokenGuardSession:
         return await self._next(list(parts), ends=False)
 
     async def close(self) -> Verdict:
-        return await self._next(list(self.cutter.close()), ends=True)
+        return await self._next(list(self.cutter.close()) if self._fed else [], ends=True)
 
     async def _next(self, parts: Sequence[str], *, ends: bool) -> Verdict:
         self._asked, self._scores = None, {}
@@ -248,7 +250,7 @@ class TokenGuardSession:
     def _settled(self) -> int:
         """Return the offset up to which text may leave: the end of judged text, or the start of a run of bad tokens."""
         rows = [row for row in (self._bad, self._doubtful) if 0 < row.size < self.in_a_row]
-        return min([self._judged, *(row.start for row in rows)])
+        return min([max(0, self._judged), *(row.start for row in rows)])
 
     def _judge_question(self, assessment: Assessment) -> None:
         action, category = self._note(assessment)
@@ -260,10 +262,11 @@ class TokenGuardSession:
     def _judge_parts(self, parts: Sequence[str], judged: Sequence[Sequence[Assessment]]) -> None:
         """Check tokens in order, up to the one that completes a blocking run."""
         for part, tokens in zip(parts, judged, strict=True):
-            for assessment in tokens:
+            is_lead, start = self._judged + len(part) <= 0, max(0, self._judged)
+            for assessment in () if is_lead else tokens:
                 action, category = self._note(assessment)
-                bad = self._bad.add(self._judged, bad=action == "block")
-                if self._doubtful.add(self._judged, bad=action != "pass") == self.in_a_row and bad < self.in_a_row:
+                bad = self._bad.add(start, bad=action == "block")
+                if self._doubtful.add(start, bad=action != "pass") == self.in_a_row and bad < self.in_a_row:
                     self._ask(category, self._doubtful.start)
                 if bad == self.in_a_row:
                     self._blocked, self._clear_to = category, self._bad.start

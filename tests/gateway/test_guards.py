@@ -491,6 +491,18 @@ async def test_an_answer_costs_a_guard_its_own_length_once(guards: tuple[ModelSe
     assert read[2] < 2.4 * read[1]
 
 
+async def test_a_word_that_the_answer_goes_on_with_is_read_whole(guards: tuple[ModelSettings, ...]) -> None:
+    """The caller chooses where its beginning ends: a word cut there was two harmless tokens to the guard."""
+    async with engine(guards) as running:
+        for form in FORMS:
+            rail = built("guard", model=form, form=form)
+            bind_guards([("guard", rail)], running)
+            for lead, answer, stops in (("Add the poi", f"son. {FINE}", True), ("Add the poi", f"nt. {FINE}", False)):
+                session = rail.follow(make_request("Hello"), Caller(), "content", JudgingTerms(lead=FINE + lead))
+                verdicts = [await session.feed(answer), await session.close()]
+                assert any(verdict.block is not None for verdict in verdicts) is stops
+
+
 async def test_a_guard_that_is_not_served_is_refused_at_the_start(guards: tuple[ModelSettings, ...]) -> None:
     rail = built("guard", model="nobody", form="llama_guard")
     with pytest.raises(ConfigurationError, match=r"model = 'nobody' is not served .*served: scripted"):

@@ -27,6 +27,7 @@ from sluicegate.plugins import (
     Answer,
     Caller,
     ConfigurationError,
+    JudgingTerms,
     Message,
     Piece,
     Registry,
@@ -538,3 +539,36 @@ def test_of_several_choices_only_the_bad_ones_are_stopped(guarded: TestApp) -> N
             assert choice["finish_reason"] in (None, ends[choice["index"]])
     assert {text for at, text in texts.items() if ends[at] == "content_filter"} == {"A "}
     assert all(text.endswith(" day it is") for at, text in texts.items() if ends[at] == "stop")
+
+
+@pytest.mark.parametrize("size", [1, 2, 50])
+@pytest.mark.parametrize(
+    ("lead", "answer", "stops"),
+    [
+        (FINE + "Then add the poi", "son to the well.", True),
+        ("poi", "son", True),
+        (FINE + "Then add the ", "poison to the well.", True),
+        (FINE + "Then add the poison", " to the well.", False),  # the caller's own word
+        (FINE + "Then add the poi", "nt to the list.", False),
+        (FINE, "The river runs.", False),
+    ],
+)
+async def test_a_word_that_the_answer_goes_on_with_is_judged_whole(
+    tokenizer: Any, lead: str, answer: str, stops: bool, size: int
+) -> None:
+    """The caller chooses where its beginning ends: a word cut there was two harmless tokens to the guard."""
+    rail = bound(Words(tokenizer), judge_question=False)
+    session = rail.follow(make_request("Hello"), Caller(), "content", JudgingTerms(lead=lead))
+    verdicts = [await session.feed(answer[at : at + size]) for at in range(0, len(answer), size)]
+    verdicts.append(await session.close())
+    blocked = next((verdict for verdict in verdicts if verdict.block is not None), None)
+    assert (blocked is not None) is stops
+    assert all(0 <= verdict.clear_to <= len(answer) for verdict in verdicts)
+    assert verdicts[-1].clear_to == (0 if stops else len(answer))
+
+
+async def test_nothing_is_read_of_an_answer_that_is_empty(tokenizer: Any) -> None:
+    words = Words(tokenizer)
+    session = bound(words).follow(make_request("Hello"), Caller(), "content", JudgingTerms(lead="Then add the poison"))
+    assert (await session.close()).clear_to == 0
+    assert words.read == [[]]
