@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import ssl
 import time
 from collections.abc import Iterable, Sequence
@@ -20,6 +21,12 @@ from sluicegate.plugins import ConfigurationError, Trouble
 log = logging.getLogger("sluicegate")
 SOON_S = 7 * 86_400.0
 """A certificate that expires within this time is reported as a trouble."""
+HELD = {
+    "tls_cert": "a certificate of [server] tls_cert",
+    "tls_client_ca": "a certificate of [server] tls_client_ca, which judges clients,",
+}
+"""What operators read of the setting's file."""
+_BLOCK = re.compile(f"{ssl.PEM_HEADER}.*?{ssl.PEM_FOOTER}", re.DOTALL)
 _SEQUENCE, _UTC_TIME, _VERSION = 0x30, 0x17, 0xA0
 
 
@@ -50,23 +57,27 @@ class Certificates(Collector):
             raise
         self._failure = ""
         self._ends_s = self._ends()
-        log.warning("TLS: new certificates are used from now on; the first ends in %.1f days", self._left_s() / 86_400)
+        left_s = min(self._ends_s.values()) - time.time()
+        log.warning("TLS: new certificates are used from now on; the first ends in %.1f days", left_s / 86_400)
 
     def troubles(self) -> Sequence[Trouble]:
         """Report a certificate that has ended or soon will, and files that could not be read again."""
         found = []
         if self._failure:
             found.append(Trouble("the new certificate cannot be used, the old one stays; the log says why"))
-        left_s = self._left_s()
-        if left_s < 0:
-            found.append(Trouble("the certificate has ended; put a new one in its place, it is read by itself"))
-        elif left_s < SOON_S:
-            found.append(Trouble(f"the certificate ends in {left_s / 86_400:.1f} days; put a new one in its place"))
+        for name, ends_s in self._ends_s.items():
+            left_s = ends_s - time.time()
+            if left_s < 0:
+                found.append(Trouble(f"{HELD[name]} has ended; put a new one in its place, it is read by itself"))
+            elif left_s < SOON_S:
+                found.append(Trouble(f"{HELD[name]} ends in {left_s / 86_400:.1f} days; put a new one in its place"))
         return found
 
     def collect(self) -> Iterable[Metric]:
         family = GaugeMetricFamily(
-            semconv.METRIC_CERTIFICATE_ENDS, "When the certificate ends, in Unix seconds.", labels=("file",)
+            semconv.METRIC_CERTIFICATE_ENDS,
+            "When a certificate of the file first ends, in Unix seconds.",
+            labels=("file",),
         )
         for name, ends_s in self._ends_s.items():
             family.add_metric((name,), ends_s)
@@ -74,9 +85,6 @@ class Certificates(Collector):
 
     def _hand_over(self, connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, context: ssl.SSLContext) -> None:
         connection.context = self._now
-
-    def _left_s(self) -> float:
-        return min(self._ends_s.values()) - time.time()
 
     def _ends(self) -> dict[str, float]:
         settings = self._settings
@@ -117,22 +125,29 @@ def _why(error: OSError) -> object:
 
 
 def ends_s(pem: Path) -> float:
-    """Return when the first certificate of a PEM file ends, in Unix seconds. Raises `ConfigurationError`.
-
-    Python's `ssl` tells this only of certificates of a peer, so the few fields before it are skipped here: RFC 5280,
-    4.1, `Certificate.tbsCertificate.validity.notAfter`.
-    """
+    """Return when the first certificate of a PEM file ends, in Unix seconds: of a chain each counts, since a client
+    trusts none of it once one has ended. Of several of one subject, the old and the new of a renewal, the last one to
+    end counts. Raises `ConfigurationError`."""
     try:
-        text = pem.read_text("ascii")
-        start = text.index(ssl.PEM_HEADER)
-        end = text.index(ssl.PEM_FOOTER, start) + len(ssl.PEM_FOOTER)
-        body = _inside(_inside(ssl.PEM_cert_to_DER_cert(text[start:end] + "\n")))
-        for _ in range(3 + (body[0] == _VERSION)):  # version, where it is said; serial number, signature, issuer
-            body = _split(body)[2]
-        after = _split(_split(_inside(body))[2])
-        return _moment(after[0], after[1])
+        text = pem.read_bytes().decode("ascii", "replace")  # comments beside certificates may be in any encoding
+        ends: dict[bytes, float] = {}
+        for block in _BLOCK.findall(text):
+            subject, moment = _subject_and_end(ssl.PEM_cert_to_DER_cert(block + "\n"))
+            ends[subject] = max(moment, ends.get(subject, moment))
+        return min(ends.values())
     except (OSError, ValueError, IndexError) as error:
         raise ConfigurationError(f"{pem} holds no certificate in PEM form: {error}") from error
+
+
+def _subject_and_end(der: bytes) -> tuple[bytes, float]:
+    """Return a certificate's subject, encoded, and when it ends, in Unix seconds. Python's `ssl` tells this only of
+    certificates of a peer, so the few fields before it are skipped: RFC 5280, 4.1."""
+    body = _inside(_inside(der))
+    for _ in range(3 + (body[0] == _VERSION)):  # version, where it is said; serial number, signature, issuer
+        body = _split(body)[2]
+    _, validity, rest = _split(body)
+    after = _split(_split(validity)[2])
+    return _split(rest)[1], _moment(after[0], after[1])
 
 
 def _split(der: bytes) -> tuple[int, bytes, bytes]:

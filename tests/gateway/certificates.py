@@ -10,15 +10,17 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 
-def self_signed(serial: int = 1, *, since_days: float = 1, days: float = 1) -> tuple[bytes, bytes]:
+def self_signed(
+    serial: int = 1, *, name: str = "localhost", since_days: float = 1, days: float = 1
+) -> tuple[bytes, bytes]:
     """Return a certificate and its key, in PEM, valid since `since_days` ago and for `days` more."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.now(UTC)
     made = (
         x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
+        .subject_name(subject)
+        .issuer_name(subject)
         .public_key(key.public_key())
         .serial_number(serial)
         .not_valid_before(now - timedelta(days=since_days))

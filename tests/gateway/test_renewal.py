@@ -149,6 +149,30 @@ def test_when_a_certificate_ends_is_read_as_cryptography_reads_it(tmp_path: Path
     assert ends_s(path) == ends.timestamp()
 
 
+@pytest.mark.parametrize("broken", ["tls_cert", "tls_client_ca"])
+def test_operators_read_which_file_holds_a_certificate_that_ended(tmp_path: Path, broken: str) -> None:
+    """Only the first certificate of a file was looked at: an intermediate that had ended broke every client in
+    silence, and a trouble did not say which file."""
+    pair = Pair(tmp_path)
+    pair.make(1, 90)
+    ended, _ = self_signed(2, name="an authority", since_days=9, days=-1)
+    leaf = Path(pair.cert).read_bytes()
+    Path(pair.cert).write_bytes(leaf + ended if broken == "tls_cert" else leaf)
+    authority = tmp_path / "authority.pem"
+    authority.write_bytes("Autorit\u00e9\n".encode() + leaf + (ended if broken == "tls_client_ca" else b""))
+    with served({"tls_cert": pair.cert, "tls_key": pair.key, "tls_client_ca": str(authority)}) as gateway:
+        [found] = gateway.app.runtime.readiness.troubles["certificate"]
+        assert f"a certificate of [server] {broken}" in found.reason
+        assert "has ended" in found.reason
+
+
+def test_an_old_certificate_beside_its_successor_is_no_trouble(tmp_path: Path) -> None:
+    old, new = self_signed(1, since_days=9, days=-1)[0], self_signed(2, days=90)[0]
+    for content in (old + new, new + old):
+        (tmp_path / "c.pem").write_bytes(content)
+        assert ends_s(tmp_path / "c.pem") == pytest.approx(time.time() + 90 * 86_400, abs=60)
+
+
 @pytest.mark.parametrize("content", [b"", b"\xff", b"-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n"])
 def test_what_is_no_certificate_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "c.pem").write_bytes(content)
