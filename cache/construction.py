@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
@@ -75,7 +77,8 @@ def _sameness(where: str, own: SemanticSettings) -> Sameness | None:
     if kind == "served":
         return Sameness(ServedSameness(rest or None), budget_s=limit_s)
     if kind == "folder":
-        return Sameness(EncoderJudge(Path(rest)), budget_s=limit_s)
+        with _named(where):
+            return Sameness(EncoderJudge(Path(rest)), budget_s=limit_s)
     url, _, model = own.judge.partition("#")
     if kind not in WEB or not model:
         raise wrong_value(where, "judge", "served, served:MODEL, folder:PATH or URL#MODEL", own.judge)
@@ -90,7 +93,8 @@ def make_embedder(where: str, named: str, api_key: str | None) -> Embedder:
     if not named:
         return HashedNgrams()
     if kind == "folder":
-        return FolderEmbedder(Path(rest))
+        with _named(where):
+            return FolderEmbedder(Path(rest))
     if kind == "served":
         return ServedEmbedder(rest or None)
     if kind in WEB:
@@ -100,6 +104,15 @@ def make_embedder(where: str, named: str, api_key: str | None) -> Embedder:
         _check_address(where, "embedder", named)
         return UpstreamEmbedder(url, model, api_key=api_key)
     return _imported(where, named)
+
+
+@contextmanager
+def _named(where: str) -> Iterator[None]:
+    """Prefix what a folder lacks with the table of settings that names it."""
+    try:
+        yield
+    except ConfigurationError as error:
+        raise ConfigurationError(f"[{where}] {error}") from error
 
 
 def _check_address(where: str, name: str, url: str) -> None:

@@ -27,6 +27,7 @@ from sluicegate.cache.semantic.wording import openings
 
 Guard = Literal["words", "facts"]
 MAX_CHARS = 2000
+SURROGATE = re.compile("[\ud800-\udfff]")
 MAX_QUESTION_CHARS = 400
 """Of a text that is tried as a question in another construction; a longer one is compared without."""
 TOKEN = re.compile(
@@ -58,8 +59,9 @@ def signature(text: str, guard: Guard = "words") -> tuple[str, ...] | None:
 
 
 def is_comparable(text: str) -> bool:
-    """Return whether a text is a question or request in words: not empty, long, code or a table."""
-    return bool(text.strip()) and len(text) <= MAX_CHARS and LAYOUT.search(text) is None
+    """Return whether a text is a question or request in words: not empty, long, code, a table, or text with half a
+    surrogate pair, which neither a digest nor a tokenizer can read."""
+    return bool(text.strip()) and len(text) <= MAX_CHARS and not (LAYOUT.search(text) or SURROGATE.search(text))
 
 
 def canonical_words(text: str) -> list[str]:

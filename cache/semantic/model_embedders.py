@@ -10,13 +10,13 @@ import json
 import math
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import orjson
 
 from sluicegate.cache.entries import Vector
 from sluicegate.cache.semantic.embedder import unit
+from sluicegate.cache.semantic.encoder_folder import check_is_folder, load_encoder
 from sluicegate.plugins.errors import ConfigurationError, Overloaded
 
 POOLING = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
@@ -39,7 +39,7 @@ class FolderEmbedder:
         """Load the model of a folder. Raises `ConfigurationError` where there is none, or where it asks for more than
         mean or CLS pooling."""
         self._pooling = _pooling(folder)
-        self._tokenizer, self._model = _loaded(folder)
+        self._tokenizer, self._model = load_encoder(folder, "embedder")
         self.dim = int(self._model.config.hidden_size)
         self.name = f"folder-{folder.name}-{self._pooling}-{self.dim}"
 
@@ -60,34 +60,23 @@ class FolderEmbedder:
         return min(int(self._tokenizer.model_max_length), int(self._model.config.max_position_embeddings))
 
 
-def _loaded(folder: Path) -> tuple[Any, Any]:
-    from transformers import AutoModel, AutoTokenizer
-
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-        model, found = AutoModel.from_pretrained(folder, trust_remote_code=False, output_loading_info=True)
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise ConfigurationError(f"the embedder in {str(folder)!r} cannot be loaded: {error}") from error
-    if missing := sorted(name for name in found["missing_keys"] if not name.startswith("pooler.")):
-        raise ConfigurationError(
-            f"the embedder in {str(folder)!r} lacks {len(missing)} tensors of {type(model).__name__}, such as "
-            f"{missing[0]!r}, which would be random numbers; fetch it anew"
-        )
-    return tokenizer, model.eval()
-
-
 def _pooling(folder: Path) -> str:
-    modules = folder / "modules.json"
-    if not folder.is_dir():
-        raise ConfigurationError(f"embedder: there is no folder {str(folder)!r}")
-    if not modules.exists():
+    """Return how a sentence-transformers folder pools. Raises `ConfigurationError`, also for layers behind it."""
+    check_is_folder(folder, "embedder")
+    if not (folder / "modules.json").exists():
         return "mean"
-    kinds = [module["type"].rpartition(".")[2] for module in json.loads(modules.read_text("utf-8"))]
-    more = set(kinds) - {"Transformer", "Pooling", "Normalize"}
-    if more:
+    try:
+        modules = json.loads((folder / "modules.json").read_text("utf-8"))
+        kinds = [str(module["type"]).rpartition(".")[2] for module in modules]
+        asked = json.loads((folder / "1_Pooling" / "config.json").read_text("utf-8")) if "Pooling" in kinds else {}
+        modes = [mode for name, mode in POOLING.items() if asked.get(name)]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigurationError(
+            f"embedder: modules.json or 1_Pooling/config.json in {str(folder)!r} cannot be read: "
+            f"{type(error).__name__}: {error}; fetch them anew"
+        ) from error
+    if more := set(kinds) - {"Transformer", "Pooling", "Normalize"}:
         raise ConfigurationError(f"the embedder in {str(folder)!r} has layers that are not run here: {sorted(more)}")
-    asked = json.loads((folder / "1_Pooling" / "config.json").read_text("utf-8"))
-    modes = [mode for name, mode in POOLING.items() if asked.get(name)]
     if len(modes) != 1:
         raise ConfigurationError(f"the embedder in {str(folder)!r} asks for a pooling other than mean or CLS")
     return modes[0]

@@ -5,52 +5,23 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from transformers import BertConfig, BertModel, BertTokenizerFast
+from transformers import BertModel, BertTokenizerFast
 
 from sluicegate.cache import MemoryStore, TieredCache
-from sluicegate.cache.construction import memory
 from sluicegate.cache.semantic import HashedNgrams
 from sluicegate.cache.semantic.judged.asked_kinds import ask_apart, asked_kinds
 from sluicegate.cache.semantic.judged.encoder_judge import MOST_PIECES, EncoderJudge, package_adapter
 from sluicegate.cache.semantic.judged.sameness import Sameness
 from sluicegate.cache.semantic.tier import SemanticTier
-from sluicegate.cache.settings import MemorySettings, SemanticSettings
 from sluicegate.plugins import ConfigurationError
+from tests.cache.encoders import adapter, encoder
 from tests.cache.examples import answer, asked
-from training.sameness.adapter import adapter_of
 
-WORDS = "how do i reset my password is there a way to get new one ? can wash this coat in machine"
 ONE, OTHER = "Can I wash this coat in a machine?", "Is there a way to wash my new coat?"
-
-
-def encoder(folder: Path, seed: int) -> tuple[Path, BertModel]:
-    """Write a small random encoder and its tokenizer."""
-    torch.manual_seed(seed)
-    folder.mkdir()
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *dict.fromkeys(WORDS.split())]
-    (folder / "vocab.txt").write_text("\n".join(pieces), "utf-8")
-    config = BertConfig(
-        vocab_size=len(pieces),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=128,
-    )
-    model = BertModel(config).eval()
-    model.save_pretrained(folder)
-    BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
-    return folder, model
-
-
-def adapter(base: BertModel, tuned: BertModel, threshold: float = 0.0) -> dict[str, Any]:
-    torch.manual_seed(3)
-    return adapter_of(base, tuned, torch.nn.Linear(64, 1), 32, threshold)
 
 
 @pytest.fixture(scope="module")
@@ -67,14 +38,14 @@ def test_the_adapter_gives_the_scores_that_were_trained(base: tuple[Path, BertMo
             weights += 0.05 * torch.randn_like(weights)
     tuned.save_pretrained(tmp_path)
     BertTokenizerFast.from_pretrained(folder).save_pretrained(tmp_path)
-    unchanged = EncoderJudge(folder, adapter(model, model)).score(ONE, OTHER)
-    expected = EncoderJudge(tmp_path, adapter(tuned, tuned)).score(ONE, OTHER)
-    found = EncoderJudge(folder, adapter(model, tuned)).score(ONE, OTHER)
+    unchanged = EncoderJudge(folder, adapter(folder, model, model)).score(ONE, OTHER)
+    expected = EncoderJudge(tmp_path, adapter(tmp_path, tuned, tuned)).score(ONE, OTHER)
+    found = EncoderJudge(folder, adapter(folder, model, tuned)).score(ONE, OTHER)
     assert abs(found - expected) < 0.05 * abs(unchanged - expected)
 
 
 def test_the_order_of_two_questions_does_not_matter(base: tuple[Path, BertModel]) -> None:
-    judge = EncoderJudge(base[0], adapter(base[1], base[1]))
+    judge = EncoderJudge(base[0], adapter(*base, base[1]))
     assert judge.score(ONE, OTHER) == judge.score(OTHER, ONE)
 
 
@@ -83,19 +54,33 @@ def test_an_encoder_that_the_adapter_was_not_made_for_is_refused(base: tuple[Pat
         EncoderJudge(base[0])
 
 
-def test_a_folder_that_is_not_there_is_refused_with_the_settings(tmp_path: Path) -> None:
-    own = SemanticSettings(judge=f"folder:{tmp_path / 'none'}")
-    with pytest.raises(ConfigurationError, match="there is no folder"):
-        memory(MemorySettings(semantic=own))
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(ConfigurationError, match="cannot be loaded"):
-        memory(MemorySettings(semantic=SemanticSettings(judge=f"folder:{tmp_path / 'empty'}")))
-
-
 def test_questions_that_are_too_long_for_it_are_two(base: tuple[Path, BertModel]) -> None:
-    judge = EncoderJudge(base[0], adapter(base[1], base[1], threshold=-1e6))
+    judge = EncoderJudge(base[0], adapter(*base, base[1], threshold=-1e6))
     long = " ".join(["way"] * (MOST_PIECES + 1))
     assert judge.score(long, ONE) == judge.score(ONE, long) == -np.inf
+
+
+def test_a_pair_scores_the_same_alone_and_among_longer_ones(base: tuple[Path, BertModel]) -> None:
+    judge = EncoderJudge(base[0], adapter(*base, base[1]))
+    long = " ".join(["way"] * 30)
+    found = judge._scorer.scores(
+        [(ONE, OTHER), (long, ONE), (" ".join(["way"] * (MOST_PIECES + 1)), ONE), (OTHER, ONE)]
+    )
+    assert found == pytest.approx([judge.score(ONE, OTHER), judge.score(long, ONE), -np.inf, judge.score(OTHER, ONE)])
+
+
+@pytest.mark.parametrize("guard", ["words", "judged"])
+async def test_half_a_surrogate_pair_is_a_miss_not_an_error(guard: str, base: tuple[Path, BertModel]) -> None:
+    """Neither a digest nor a tokenizer reads one."""
+    judge = EncoderJudge(base[0], adapter(*base, base[1], threshold=-1e6))
+    sameness = Sameness(judge, budget_s=30.0) if guard == "judged" else None
+    cache = TieredCache(MemoryStore(10**8, 3600), SemanticTier(HashedNgrams(), threshold=0.01, sameness=sameness))
+    first = asked(ONE, semantic=True)
+    await cache.remember(first, answer("kept"), await cache.recall(first))
+    assert (await cache.recall(asked(f"\ud800 {ONE} I have a machine.", semantic=True))).found is None
+    stats = cache.stats()
+    assert (stats["embedder_errors_total"], stats["semantic_not_comparable_total"]) == (0, 1)
+    await cache.close()
 
 
 def test_the_package_holds_an_adapter_of_four_megabytes_at_most() -> None:
@@ -109,7 +94,7 @@ def test_the_package_holds_an_adapter_of_four_megabytes_at_most() -> None:
 
 
 async def hit(base: tuple[Path, BertModel], threshold: float, kept: str, then: str) -> bool:
-    judge = EncoderJudge(base[0], adapter(base[1], base[1], threshold))
+    judge = EncoderJudge(base[0], adapter(*base, base[1], threshold))
     tier = SemanticTier(HashedNgrams(), threshold=0.01, sameness=Sameness(judge, budget_s=30.0))
     cache = TieredCache(MemoryStore(10**8, 3600), tier)
     first, second = asked(kept, semantic=True), asked(then, semantic=True)

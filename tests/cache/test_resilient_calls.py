@@ -109,6 +109,20 @@ async def test_waiting_for_a_turn_is_within_the_deadline() -> None:
     service.stuck.set()
 
 
+async def test_calls_that_spent_their_time_waiting_for_a_turn_open_nothing() -> None:
+    service = Service(max_in_flight=3, deadline_s=2)
+    service.stuck = asyncio.Event()
+    asking = asyncio.gather(*(service.ask() for _ in range(6)))
+    await soon(lambda: service.calls == 3)
+    await asyncio.sleep(1.2)
+    service.stuck, first = asyncio.Event(), service.stuck
+    first.set()
+    assert await asking == ["done"] * 3 + ["nothing"] * 3
+    assert service.calls == 6
+    assert not service.guarded.is_open
+    service.stuck.set()
+
+
 async def test_cancelling_the_caller_leaves_the_call_alone() -> None:
     service = Service(deadline_s=60)
     service.stuck = asyncio.Event()

