@@ -11,7 +11,7 @@ from sluicegate.gateway.api.dialect import Dialect
 from sluicegate.gateway.batches import LineAnswer
 from sluicegate.gateway.http.errors import OPENAI, ErrorForm, error_status
 from sluicegate.gateway.runtime import Runtime
-from sluicegate.plugins import Overloaded, RateLimited, RequestError, SluicegateError
+from sluicegate.plugins import Overloaded, RateLimited, RequestError, SluicegateError, StageFailed
 
 log = logging.getLogger("sluicegate.batches")
 
@@ -24,7 +24,8 @@ class BatchLineRunner:
         self._dialects = {dialect.path: dialect for dialect in dialects if dialect.in_batches}
 
     async def __call__(self, endpoint: str, body: Mapping[str, Any], key_id: str | None) -> LineAnswer:
-        """Answer one line of a batch. Raises `RateLimited` and `Overloaded`, which say when to come back."""
+        """Answer one line of a batch. Raises `RateLimited`, `Overloaded`, and `StageFailed` of a stage that is out of
+        the way for a while: all say when to come back."""
         dialect = self._dialects.get(endpoint)
         if dialect is None:  # a batch of before the gateway was changed
             return _failed(RequestError(f"{endpoint!r} is not served in batches"), OPENAI)
@@ -38,6 +39,8 @@ class BatchLineRunner:
         except (RateLimited, Overloaded):
             raise
         except SluicegateError as error:
+            if isinstance(error, StageFailed) and error.retry_after_s is not None:  # nothing was tried with the line
+                raise
             return _failed(error, dialect.errors)
         except Exception:
             log.exception("a line of a batch could not be answered")

@@ -21,7 +21,7 @@ from sluicegate.gateway.batches.disk_retry import DiskRetry
 from sluicegate.gateway.batches.lines import BadLine, Line, check_lines, lines_of
 from sluicegate.gateway.batches.records import BatchRecord, FileRecord, LineResult, Status
 from sluicegate.gateway.batches.stores.base import BatchMoved, BatchStore
-from sluicegate.plugins import Overloaded, RateLimited
+from sluicegate.plugins import Overloaded, RateLimited, StageFailed
 
 log = logging.getLogger("sluicegate.batches")
 T = TypeVar("T")
@@ -40,8 +40,8 @@ class LineAnswer:
 
 
 Run = Callable[[str, Mapping[str, Any], str | None], Awaitable[LineAnswer]]
-"""Maps (endpoint, body, key id) to the answer. Raises only `RateLimited` and `Overloaded`, after which the line is
-tried again later."""
+"""Maps (endpoint, body, key id) to the answer. Raises only `RateLimited`, `Overloaded`, and `StageFailed`
+with `retry_after_s`, after which the line is tried again later."""
 OnDisk = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Runs a blocking call on a thread."""
 
@@ -120,7 +120,7 @@ class BatchRunner:
                 async with self._places:
                     if self._may_ask():
                         return await self._run(record.endpoint, line.body, record.key_id)
-            except (RateLimited, Overloaded) as error:
+            except (RateLimited, Overloaded, StageFailed) as error:
                 wait_s = getattr(error, "retry_after_s", None) or 1.0
             await asyncio.sleep(min(LONGEST_WAIT_S, max(0.05, wait_s)))
         return LineAnswer(0, orjson.dumps({"code": "batch_expired", "message": "not run within its window"}))

@@ -82,7 +82,8 @@ def bind_guards(rails: Iterable[tuple[str, OutputRail]], generator: Generator) -
             known = ", ".join(name for name, model in generator.models.items() if not model.remote) or "none"
             raise ConfigurationError(
                 f"moderate.{name}: model = {judge.model!r} is not served by this gateway's engine; served: {known}. "
-                "Add it to [stages.generate.engine] models, or judge with guard-service"
+                "Add it to [stages.generate.engine] models, which a start reads; while this gateway runs, load it with "
+                "POST /admin/models before the reload. Or judge with guard-service"
             )
         judges_tokens = shows(served, ReadingModel) and served.reads_for == "judge"
         if isinstance(judge, TokenGuardJudge):

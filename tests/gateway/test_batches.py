@@ -21,6 +21,7 @@ from sluicegate.gateway.batches.lines import BadLine, check_lines, lines_of
 from sluicegate.gateway.batches.records import BatchRecord, FileRecord
 from sluicegate.gateway.batches.stores.sqlite import SqliteBatchStore
 from sluicegate.gateway.testing import TestApp
+from sluicegate.plugins import Caller, Request, ScreenResult
 from tests.gateway.conftest import RunningGateway, running
 from tests.waiting import LIMIT_S
 
@@ -243,6 +244,34 @@ def test_lines_run_with_the_callers_rights_and_behind_everybody(tmp_path: Path) 
         asked = {"input_file_id": batch["input_file_id"], "endpoint": CHAT, "completion_window": "24h"}
         refused = app.client.post("/v1/batches", json=asked, headers={"authorization": "Bearer k3"})
         assert refused.status_code == 403
+
+
+class Breaking:
+    """An input rail that fails while `broken`."""
+
+    name, broken = "breaking", True
+
+    async def screen(self, request: Request, caller: Caller) -> ScreenResult:
+        if self.broken:
+            raise RuntimeError("no connection")
+        return ScreenResult()
+
+
+def test_lines_wait_for_a_rail_that_is_left_alone_after_failures(tmp_path: Path) -> None:
+    """Only those that it failed on fail: 122 of 150 lines were answered with a 503 that said when to come back."""
+    rail = Breaking()
+    settings = {
+        "batches": {"path": str(tmp_path), "concurrency": 1},
+        "policies": {"default": {"screen": {"breaking": {"failures_to_open": 1, "pause_s": 0.5}}}},
+    }
+    registered = {"pipeline": {"screen": ["breaking"]}, "settings": settings, "script": ["Oslo"]}
+    with TestApp(lambda registry: registry.add("screen", "breaking", lambda _: rail), **registered) as app:
+        batch_id = start(app, 20)
+        until(app, batch_id, lambda b: app.runtime.pipeline.stages.rail_health.is_open("screen", "breaking"))
+        rail.broken = False
+        batch = until(app, batch_id, lambda b: b["status"] == "completed")
+    assert batch["request_counts"]["total"] == 20
+    assert 1 <= batch["request_counts"]["failed"] < 10  # one a pause, each of which is twice the last
 
 
 def test_without_a_folder_files_are_refused_with_the_reason() -> None:

@@ -505,7 +505,9 @@ async def test_a_word_that_the_answer_goes_on_with_is_read_whole(guards: tuple[M
 
 async def test_a_guard_that_is_not_served_is_refused_at_the_start(guards: tuple[ModelSettings, ...]) -> None:
     rail = built("guard", model="nobody", form="llama_guard")
-    with pytest.raises(ConfigurationError, match=r"model = 'nobody' is not served .*served: scripted"):
+    with pytest.raises(
+        ConfigurationError, match=r"model = 'nobody' is not served .*served: scripted\. .*with POST /admin/models"
+    ):
         bind_guards([("guard", rail)], ScriptedModel())
     with pytest.raises(RuntimeError, match="not bound"):
         rail.follow(make_request(), Caller(), "content", JudgingTerms())
