@@ -10,6 +10,7 @@ from pydantic import Field
 
 from sluicegate.gateway.http.bodies import StrictBody
 from sluicegate.gateway.http.guard import name_of, operator_of
+from sluicegate.gateway.rails.guard_model import check_unused
 from sluicegate.gateway.routing.table import Route
 from sluicegate.gateway.runtime import Runtime
 from sluicegate.plugins import ConfigurationError, LoadReporter, ModelLoadError, RequestError, ServedModel
@@ -59,9 +60,10 @@ def add_model_admin_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.delete("/admin/models/{name:path}", tags=["admin"])
     async def remove_model(request: Request, name: str) -> Any:
-        """Remove a model. New requests do not find it; those that run finish."""
+        """Remove a model. New requests do not find it; those that run finish. A 409 where a rail judges with it."""
         by = operator_of(runtime, request)
         async with runtime.audit.change(name_of(by), "models.remove", name):
+            check_unused(name, runtime.stage_set.built["moderate"])
             await runtime.shelf.remove(name)
         return {"removed": name}
 

@@ -9,6 +9,7 @@ from typing import Any
 from sluicegate.plugins import (
     Caller,
     ConfigurationError,
+    Conflict,
     Generator,
     Job,
     OutputRail,
@@ -70,12 +71,29 @@ class EngineTokenGuard:
         return self._host.open_reading(self._model, caller.tenant)
 
 
+def check_unused(name: str, rails: Iterable[tuple[str, OutputRail]]) -> None:
+    """Check that no rail judges with the model `name`. Raises `Conflict`: without it, requests under an acting rail
+    would all be refused."""
+    using = sorted(rail for rail, output in rails if (judge := _guard_of(output)) is not None and judge.model == name)
+    if using:
+        raise Conflict(
+            f"model {name!r} is what {', '.join(using)} of slot moderate judges with; take that out of [pipeline] and "
+            "reload, or load another model in its place with `replace`",
+            code="model_in_use",
+        )
+
+
+def _guard_of(rail: OutputRail) -> GuardAnswerJudge | TokenGuardJudge | None:
+    """Return the judge of a rail that asks a served model, None for another rail."""
+    judge = rail.judge if isinstance(rail, JudgeRail) else None
+    judge = judge.second if isinstance(judge, CascadeJudge) else judge
+    return judge if isinstance(judge, GuardAnswerJudge | TokenGuardJudge) else None
+
+
 def bind_guards(rails: Iterable[tuple[str, OutputRail]], generator: Generator) -> None:
     """Give judges that ask a served model the generator. Raises `ConfigurationError` for one that is not served."""
     for name, rail in rails:
-        judge = rail.judge if isinstance(rail, JudgeRail) else None
-        judge = judge.second if isinstance(judge, CascadeJudge) else judge
-        if not isinstance(judge, GuardAnswerJudge | TokenGuardJudge):
+        if (judge := _guard_of(rail)) is None:
             continue
         served = generator.models.get(judge.model)
         if served is None or served.remote:

@@ -513,6 +513,17 @@ async def test_a_guard_that_is_not_served_is_refused_at_the_start(guards: tuple[
         rail.follow(make_request(), Caller(), "content", JudgingTerms())
 
 
+def test_a_guard_that_a_rail_judges_with_cannot_be_removed() -> None:
+    """All requests under the rail would be refused from then on."""
+    stages = {"moderate": {"guard": {"model": "judge", "form": "llama_guard"}}}
+    names = ["scripted", "judge", "spare"]
+    with TestApp(pipeline={"moderate": ["guard"]}, stages=stages, names=names) as app:
+        refused = app.client.delete("/admin/models/judge")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (409, "model_in_use")
+        assert "is what guard of slot moderate judges with" in refused.json()["error"]["message"]
+        assert "model_in_use" not in app.client.delete("/admin/models/spare").text
+
+
 async def test_a_guard_that_says_nothing_readable_fails_closed() -> None:
     rail = built("guard", model="scripted", form="llama_guard")
     bind_guards([("guard", rail)], ScriptedModel(["It ", "is fine"]))
