@@ -239,7 +239,8 @@ class UpstreamServer:
         log.warning("model %s: server %s cannot be asked: %s", self._name, self.label, error)
         attempt.end("no_answer_in_time" if isinstance(error, TimeoutError) else "unreachable")
         what = "did not answer in time" if isinstance(error, TimeoutError) else "cannot be reached"
-        return TryFailed(UpstreamFailed(f"the server behind model {self._name!r} {what}"), what, BACKOFF_S)
+        told = f"the server behind model {self._name!r} {what}"
+        return TryFailed(UpstreamFailed(told, cause=str(error)), what, BACKOFF_S)
 
     async def _refused(self, answer: Response, attempt: Try) -> Exception:
         said = await refusal(answer)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import socketserver
 import sqlite3
+import ssl
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ import pytest
 from sluicegate.gateway.history.details import outline
 from sluicegate.gateway.settings import TelemetrySettings
 from sluicegate.gateway.testing import TestApp
+from tests.gateway.certificates import self_signed
 from tests.gateway.upstream.servers import ScriptedServer, answers, gateway, running, says
 from tests.waiting import until
 
@@ -194,6 +198,26 @@ def test_hostile_names_are_kept_as_they_are_and_cut(tmp_path: Path) -> None:
         assert line["model"] == hostile[:256]
         assert len(listed(app, 1, model=hostile[:256])) == 1
         assert ask(app, "choices")["model"] == [hostile[:256]]
+
+
+def test_operators_read_why_a_server_could_not_be_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as a certificate that has expired; the caller is not told, and reads no address."""
+    cert, key = self_signed(since_days=9, days=-1)
+    for name, content in (("server.pem", cert), ("server.key", key)):
+        (tmp_path / name).write_bytes(content)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "server.pem"))
+    with socketserver.TCPServer(("127.0.0.1", 0), socketserver.BaseRequestHandler) as server:
+        terms = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        terms.load_cert_chain(tmp_path / "server.pem", tmp_path / "server.key")
+        server.socket = terms.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with gateway(f"https://localhost:{server.server_address[1]}", retries=0) as app:
+            error = app.ask("hi", stream=False, model="far").error or {}
+            assert error["message"] == "the server behind model 'far' cannot be reached"
+            [found] = app.client.get("/admin/console/requests").json()["recent"]
+            whole = app.client.get(f"/admin/console/requests/{found['id']}").json()
+            assert "certificate has expired" in whole["error"]["cause"]
+        server.shutdown()
 
 
 def test_a_dead_server_is_unavailable_and_not_overloaded() -> None:
