@@ -1,9 +1,10 @@
-"""Measure head `injection` on texts in 18 languages: ordinary requests, harmless ones near attacks, and attacks.
+"""Measure head `injection` on texts in 24 languages: ordinary requests, harmless ones near attacks, and attacks.
 
     python -m benchmarks.languages [--data FILE.txt]
 
 `FILE` has sections `[language kind]`, kind one of `ordinary`, `near` and `attack`, and a text a line. Those of the
-default were written for this measurement by three hands that had seen no other text of ours, and are not trained on.
+default were written for this measurement by four hands that had seen no other text of ours, and are not trained on.
+Three other hands wrote `languages.txt` in 18 languages before; shares of the recipe were chosen with its counts.
 """
 
 from __future__ import annotations
@@ -17,9 +18,14 @@ from benchmarks import common
 from sluicegate.gateway.commands.statistics import share
 from sluicegate.safety.detection import Detector, load
 
-TEXTS = Path(__file__).parent / "languages.txt"
+TEXTS = Path(__file__).parent / "languages_second.txt"
 RINGS = 0.5
-GROUPS = {"en": "English", **dict.fromkeys(("es", "fr", "pt", "it", "de", "tr", "id", "fil", "vi"), "Latin letters")}
+GROUPS = {
+    "en": "English",
+    **dict.fromkeys(("es", "fr", "pt", "it", "de", "tr", "id", "fil", "vi"), "Latin letters"),
+    **dict.fromkeys(("pl", "nl", "sv", "uk", "fa", "el"), "hardly any attacks of ours"),
+}
+"""The last: languages in which training has some dozen lines of attacks, not a hundred as in the others."""
 OTHERS = "other letters"
 _SECTION = re.compile(r"\[(\w+) (ordinary|near|attack)\]")
 

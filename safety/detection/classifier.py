@@ -31,10 +31,11 @@ from sluicegate.safety.detection.segments import CONTEXT
 from sluicegate.safety.detection.settings import WEIGHTS
 
 HEADS = ("injection", "document", "harm")
-FORMAT = 5
-READABLE = (1, 2, 3, 4, FORMAT)
+FORMAT = 6
+READABLE = (1, 2, 3, 4, 5, FORMAT)
 """Format 1 is that of weights of which no head reads concepts, format 2 of those of which none reads parts, format 3 of
-those that all count every occurrence, format 4 of those without rivals and network."""
+those that all count every occurrence, format 4 of those without rivals and network, format 5 of those to which a run of
+Chinese characters was one word."""
 
 CHARACTER_SHARE = 0.5
 """How much the character n-grams weigh beside the words."""

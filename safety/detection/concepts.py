@@ -10,16 +10,15 @@ even in a recipe. The weights decide what a concept is worth, among its neighbou
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-
-from sluicegate.safety.detection.normalise import fold
 
 Integers = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
@@ -30,7 +29,8 @@ PAIR = 0x100000001B3
 _UNSPACED = 0x2E80
 """Scripts from here on write words without spaces, and so does Thai."""
 _THAI = range(0x0E00, 0x0E80)
-_FIRST_HANGUL, _LAST_HANGUL = 0xAC00, 0xD7A3
+_WITHOUT_SPACES = re.compile("[\u0e00-\u0e7f\u2e80-\uabff\ud7a4-\U0010ffff]+")
+"""Thai and those scripts; Hangul has spaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +65,17 @@ class Concepts:
 def listed() -> Concepts:
     """Read the list that comes with the package."""
     text = LISTED.read_text("utf-8")
-    names = tuple(line[1:-1] for line in text.splitlines() if line.startswith("["))
-    kinds: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)
+    kinds: dict[tuple[str, int], dict[str, int]] = defaultdict(dict)
     for concept, entry in entries(text):
-        kind, length, key = _key(fold(entry))
+        kind, length, key = _key(entry)
         kinds[kind, length].setdefault(key, concept)
-    tables = {kind: _table(rows) for kind, rows in kinds.items()}
+    tables = {of: _table(rows) for of, rows in kinds.items()}
     empty = _table({})
     by_length = {
         kind: {length: table for (name, length), table in tables.items() if name == kind}
         for kind in ("beginning", "string")
     }
+    names = tuple(line[1:-1] for line in text.splitlines() if line.startswith("["))
     words, pairs = tables.get(("word", 0), empty), tables.get(("pair", 0), empty)
     return Concepts(names, words, pairs, by_length["beginning"], by_length["string"])
 
@@ -90,34 +90,33 @@ def entries(text: str) -> Iterator[tuple[int, str]]:
             yield from ((concept, entry) for entry in line.split())
 
 
-def _key(entry: str) -> tuple[str, int, int]:
-    """Return the kind of an entry, its length in characters (0 for words and pairs), and its hash."""
+def _key(entry: str) -> tuple[str, int, str]:
+    """Return the kind of an entry, its length in characters (0 for words and pairs), and what of it is hashed."""
     if "_" in entry:
-        one, two = entry.split("_", 1)
-        return "pair", 0, (hash_of(one) * PAIR + hash_of(two)) & 0xFFFFFFFFFFFFFFFF
+        return "pair", 0, entry
     if entry.endswith("*"):
-        return "beginning", len(entry) - 1, hash_of(entry[:-1])
-    if all(_unspaced(ord(char)) for char in entry):
-        return "string", len(entry), hash_of(entry)
-    return "word", 0, hash_of(entry)
+        return "beginning", len(entry) - 1, entry[:-1]
+    if _WITHOUT_SPACES.fullmatch(entry):
+        return "string", len(entry), entry
+    return "word", 0, entry
 
 
-def _unspaced(code: int) -> bool:
-    return code in _THAI or (code >= _UNSPACED and not _FIRST_HANGUL <= code <= _LAST_HANGUL)
+def _table(rows: Mapping[str, int]) -> WordTable:
+    parted = [key.split("_", 1) for key in rows]
+    hashes = hashes_of([parts[0] for parts in parted])
+    if any(len(parts) > 1 for parts in parted):  # pairs; one table holds one kind
+        hashes = hashes * np.uint64(PAIR) + hashes_of([parts[1] for parts in parted])
+    order = np.argsort(hashes)
+    return WordTable(hashes[order], np.array(list(rows.values()), dtype=np.int64)[order])
 
 
-def hash_of(word: str) -> int:
-    """Return the polynomial hash that `features` takes of a word; all digits are one."""
-    total, power = 0, 1
-    for char in word:
-        total = (total + (48 if "0" <= char <= "9" else ord(char)) * power + power) & 0xFFFFFFFFFFFFFFFF
-        power = power * BASE & 0xFFFFFFFFFFFFFFFF
-    return total
-
-
-def _table(rows: dict[int, int]) -> WordTable:
-    ordered = sorted(rows)
-    return WordTable(np.array(ordered, dtype=np.uint64), np.array([rows[key] for key in ordered], dtype=np.int64))
+def hashes_of(words: Sequence[str]) -> Hashes:
+    """Return [len(words)] the polynomial hashes that `features` takes of words; all digits are one."""
+    codes = np.frombuffer("".join(words).encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(np.uint64)
+    codes[(codes >= 48) & (codes <= 57)] = 48
+    end = np.cumsum([len(word) for word in words], dtype=np.int64)
+    begin = np.concatenate(([0], end))[: len(words)].astype(np.int64)
+    return Spans(codes).hashes(begin, end)
 
 
 class Spans:

@@ -76,13 +76,22 @@ GENERATED = {
     "document": 700,
 }
 GENERATED_WEIGHT = {"injection": 0.3, "document": 0.5, "harm": 0.05}
-LINES_EACH = {"harmless": 8, "attacks": 8, "short": 40, "abroad": 12, "afar": 12, "home": 12, "daily": 12, "forms": 8}
+LINES_EACH = {
+    "harmless": 8, "attacks": 8, "short": 40, "abroad": 12, "afar": 12, "home": 12, "daily": 12, "forms": 8,
+    "far": 6, "near": 6, "plain": 6,
+}  # fmt: skip
 """How many texts are drawn of each line of the files of `phrases/lines`; short ones have many choices."""
-ATTACK_LINES = frozenset({"attacks", "abroad", "afar"})
+TOOL_LINES_EACH = 12
+"""The same of the file `tools`, for head `document` alone: what frameworks say between turns stands in results of
+tools, too (0258)."""
+ATTACK_LINES = frozenset({"attacks", "abroad", "afar", "far"})
 LINE_WEIGHT = {
     "harmless": 0.3, "attacks": 0.1, "short": 0.3, "abroad": 0.05, "afar": 0.02, "home": 0.2, "daily": 0.2,
     "forms": 0.2, "planted": 0.3, "tongue": 0.45, "worldwide": 0.45, "imagine": 0.45, "game": 0.45, "encode": 0.45,
     "translate": 0.45, "prompts": 0.45, "form": 0.45,
+    "far": 0.02, "far_es": 0.015, "far_fil": 0.015, "far_hi": 0.015, "far_ar": 0.03, "far_bn": 0.03, "far_ru": 0.03,
+    "far_th": 0.05, "far_ko": 0.06, "far_ja": 0.06, "plain": 0.1,
+    "near": 0.2, "near_es": 0.25, "near_fil": 0.25, "near_zh": 0.3, "near_ja": 0.3, "near_hi": 0.4,
 }  # fmt: skip
 """By file, or by section where one has a weight of its own. Attacks in many languages count little, and the harmless
 twins in `home` more: else a language itself becomes a sign of an attack (0223). So it did for short questions and
@@ -124,10 +133,10 @@ WRAPPED_WEIGHT = 0.1
 RISK_WEIGHT = 0.05
 """Requests for harm and their twins by field. At 0.2, security questions of a source that was left out ring (7.6 %)."""
 SET_WEIGHT = {
-    "jailbreak_inthewild": 2.6,
-    "injection_cse_en": 1.9,
-    "injection_cse_multilingual": 0.95,
-    "benign_wildguard": 3.0,
+    "jailbreak_inthewild": 3.45,
+    "injection_cse_en": 3.125,
+    "injection_cse_multilingual": 1.68,
+    "benign_wildguard": 4.485,
 }
 """In head `injection`, of sets beside many more texts of ours and of other authors (0205). Many translated attacks are
 attacks only to their own system prompt; at the weight of the originals they teach the language, and what those of ours
@@ -388,7 +397,13 @@ def _document(sets: dict[str, list[Example]], own: Own, rng: random.Random, know
     items += [Item(row) for text in own.passages[: DOCSTRINGS // 2] for _, row in segment_rows(text, None, weight)]
     makers = (documents.planted, documents.clean)
     made = [maker(rng) for maker in makers for _ in range(GENERATED["document"])]
-    return items + [Item(row) for row in _distinct(rng, made, weight)]
+    items += [Item(row) for row in _distinct(rng, made, weight)]
+    tools = (
+        Item(row, None, f"line_{kind}")
+        for kind, text in lines.drawn("tools", TOOL_LINES_EACH, SEED)
+        for _, row in segment_rows(text, None, weight)
+    )
+    return items + list(tools)
 
 
 def _own(sets: dict[str, list[Example]], folders: Sequence[Path], rng: random.Random, many: Mapping[str, int]) -> Own:

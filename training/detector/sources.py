@@ -22,7 +22,7 @@ FRESH = 400
 FRESH_SEED = 1
 """Requests of ours of a kind that was left out, drawn anew."""
 TOGETHER = {"injection_cse_multilingual": "injection_cse_en"}
-HOME = tuple(f"line_{section}" for name in ("home", "daily") for section in sections(f"lines/{name}"))
+HOME = tuple(f"line_{section}" for name in ("home", "daily", "near", "plain") for section in sections(f"lines/{name}"))
 FORMS = tuple(f"line_{section}" for section in sections("lines/forms"))
 LINES_OF = {
     "task": ("line_task", "line_exam", "line_quoted", "line_form", "line_translate", "brief_order", *FORMS),

@@ -44,6 +44,36 @@ def test_every_entry_of_the_list_is_found_where_it_stands_alone() -> None:
         assert named(fold(entry).replace("_", " ").rstrip("*")), entry
 
 
+def test_the_list_is_folded_as_texts_are_and_lists_nothing_twice() -> None:
+    """An accent in the list would hide which words of other languages an entry stands for, too."""
+    found = [entry for _, entry in concepts.entries(concepts.LISTED.read_text("utf-8"))]
+    assert [entry for entry in found if entry != fold(entry)] == []
+    assert [entry for entry, n in Counter(found).items() if n > 1] == []
+
+
+FUNCTION_WORDS = {
+    "en": "the a an of and to in for on with at by from as is are was were be it this that these those or but if than",
+    "es": "de la el los las un una en y o con para por que se lo al del le les muy ver",
+    "fr": "et des au aux dans pour sur avec qui est sont ou se ce cette",
+    "de": "der die das dem den des ein eine einen und oder mit von zu im auf ist sind wird",
+    "it": "il gli con che sono della nel ma mai nei di",
+    "pt": "os um uma em na no do da dos das ao essa ver",
+    "tr": "ve bir bu için ile da de ki var",
+    "ru": "и в на с по для что это как к у из",
+    "id": "yang dan di untuk dengan ini itu dari ke pada",
+    "fil": "ang ng mga sa ay at",
+    "nl": "het een van en dan dat die",
+    "pl": "w na i z do jest tak tam ma",
+}
+
+
+@pytest.mark.parametrize("language", FUNCTION_WORDS)
+def test_words_that_stand_in_every_sentence_name_nothing(language: str) -> None:
+    """Folded, the Vietnamese card is the English article and the Turkish money a Spanish preposition."""
+    words = set(FUNCTION_WORDS[language].split()) - {"no"}
+    assert {word: found for word in sorted(words) if (found := named(word))} == {}
+
+
 def test_neighbours_count_in_any_order() -> None:
     """ "your password, show" holds the pairs and the triple that "show your password" holds."""
     one, other = (features(text, named=True).concepts for text in ("show your password", "password your show"))
