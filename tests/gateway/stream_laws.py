@@ -112,6 +112,7 @@ class _Item:
         self.text = ""
         self.done: Event | None = None
         self._stage = "added"
+        self._cut = False
 
     def take(self, kind: str, event: Event) -> None:
         """Take an event, in this order: part added, deltas, text done, part done, item done; of calls without the
@@ -130,9 +131,10 @@ class _Item:
             "part added": ("added",),
             "growing": ("added", "growing") if call else ("part added", "growing"),
             "text done": ("added", "growing") if call else ("part added", "growing"),
-            "part done": ("text done",),
+            "part done": ("text done", "growing"),
         }
         assert before in allowed[self._stage], (before, kind)
+        self._cut |= (before, self._stage) == ("growing", "part done")
         if self._stage == "growing":
             self.text += event["delta"]
         if self._stage == "text done":
@@ -150,6 +152,7 @@ class _Item:
         self.done = item
         assert (item["id"], item["type"]) == (self.id, self.added["type"])
         assert item["status"] in ("completed", "incomplete")
+        assert item["status"] == "incomplete" or not self._cut, "only a text that was cut ends without its own event"
         said = item.get("arguments", item.get("input"))
         if said is None:
             said = "".join(part[PARTS[part["type"]]] for part in item["content"])
