@@ -23,9 +23,9 @@ RINGS = 0.5
 GROUPS = {
     "en": "English",
     **dict.fromkeys(("es", "fr", "pt", "it", "de", "tr", "id", "fil", "vi"), "Latin letters"),
-    **dict.fromkeys(("pl", "nl", "sv", "uk", "fa", "el"), "hardly any attacks of ours"),
+    **dict.fromkeys(("pl", "nl", "sv", "uk", "fa", "el"), "six more languages"),
 }
-"""The last: languages in which training has some dozen lines of attacks, not a hundred as in the others."""
+"""The last: those in which training has fewer lines than in the others, written after these texts were read once."""
 OTHERS = "other letters"
 _SECTION = re.compile(r"\[(\w+) (ordinary|near|attack)\]")
 

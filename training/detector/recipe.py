@@ -90,7 +90,7 @@ LINE_WEIGHT = {
     "forms": 0.2, "planted": 0.3, "tongue": 0.45, "worldwide": 0.45, "imagine": 0.45, "game": 0.45, "encode": 0.45,
     "translate": 0.45, "prompts": 0.45, "form": 0.45,
     "far": 0.02, "far_es": 0.015, "far_fil": 0.015, "far_hi": 0.015, "far_ar": 0.03, "far_bn": 0.03, "far_ru": 0.03,
-    "far_th": 0.05, "far_ko": 0.06, "far_ja": 0.06, "plain": 0.1,
+    "far_th": 0.05, "far_ko": 0.06, "far_ja": 0.06, "far_uk": 0.03, "far_fa": 0.03, "far_el": 0.03, "plain": 0.1,
     "near": 0.2, "near_es": 0.25, "near_fil": 0.25, "near_zh": 0.3, "near_ja": 0.3, "near_hi": 0.4,
 }  # fmt: skip
 """By file, or by section where one has a weight of its own. Attacks in many languages count little, and the harmless
