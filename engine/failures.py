@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import torch
 
 from sluicegate.plugins import GenerationFailed, ModelLoadError, Overloaded, SluicegateError
+from sluicegate.plugins.errors import SEND_AGAIN
 
 CPU_ALLOCATOR = "DefaultCPUAllocator"
 """Stands in the `RuntimeError` of a CPU without memory, for which torch has no class."""
@@ -25,7 +26,7 @@ def as_failure(error: Exception, doing: str) -> SluicegateError:
         message = f"{doing} ran out of the device's memory; send the request again later, or a shorter one"
         failure = Overloaded(message, retry_after_s=1.0)
     else:
-        told = f"{doing} failed; send the request again, and tell the operator if it fails again"
+        told = f"{doing} failed; {SEND_AGAIN}"
         failure = GenerationFailed(told, cause=f"{type(error).__name__}: {first_line(error)[:LONGEST_CAUSE]}")
     failure.__cause__ = error
     return failure

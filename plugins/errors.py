@@ -220,6 +220,10 @@ class GrammarTooCostly(GrammarLimit):
     code = "grammar_too_costly"
 
 
+SEND_AGAIN = "send the request again, and tell the operator if it fails again"
+"""What a caller can do about a failure that is ours, whose cause is for operators alone."""
+
+
 class ServiceError(SluicegateError):
     """The caller did nothing wrong. `status` is the HTTP status; `cause` is what broke, as a trace shows it to
     operators. Callers never get it."""

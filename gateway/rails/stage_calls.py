@@ -11,6 +11,7 @@ from types import CoroutineType
 from typing import Any, Generic, TypeVar, cast
 
 from sluicegate.plugins import SluicegateError, StageFailed
+from sluicegate.plugins.errors import SEND_AGAIN
 from sluicegate.safety import NoJudgement
 
 T = TypeVar("T")
@@ -56,7 +57,7 @@ def cause_of(error: BaseException) -> str:
 def reason_of(error: BaseException) -> str:
     """Return why a stage failed, for callers: they cannot mend the code, and are not shown its names."""
     what = "it took too long" if isinstance(error, TimeoutError) else "it could not do its work"
-    return f"{what}; send the request again, and tell the operator if it fails again"
+    return f"{what}; {SEND_AGAIN}"
 
 
 def failed_stage(slot: str, stage: str, error: BaseException) -> StageFailed:

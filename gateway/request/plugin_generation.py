@@ -25,6 +25,7 @@ from sluicegate.plugins import (
     TokenScores,
     Usage,
 )
+from sluicegate.plugins.errors import SEND_AGAIN
 
 log = logging.getLogger("sluicegate.pipeline")
 T = TypeVar("T")
@@ -144,7 +145,7 @@ class PluginGeneration:
         log.error("stage %s of slot generate: %s failed", self._stage, named, exc_info=error)
 
     def _failed(self, why: str) -> GenerationFailed:
-        told = f"generator {self._stage!r} failed; send the request again, and tell the operator if it fails again"
+        told = f"generator {self._stage!r} failed; {SEND_AGAIN}"
         return GenerationFailed(told, cause=why)
 
 

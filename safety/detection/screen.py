@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from sluicegate.plugins import Caller, Mark, RailProperties, Request, ScreenResult, Text, texts_of
-from sluicegate.plugins.errors import RequestTooLarge, StageFailed
+from sluicegate.plugins.errors import SEND_AGAIN, RequestTooLarge, StageFailed
 from sluicegate.safety.detection.detector import NOTHING, Detector, Finding
 from sluicegate.safety.detection.parts import Part, PartReader, alone, pieces
 from sluicegate.safety.rails.verdict_memory import Remembered
@@ -213,5 +213,5 @@ class DetectionScreen:
         """Let the request pass where it may, for `cause`. Raises `StageFailed` with `reason` for the caller."""
         if self.policy.shadow or self.policy.fail_open:
             return ScreenResult("pass", reason=f"{self.name}: failed open: {cause}")
-        told = f"{reason}; send the request again, and tell the operator if it fails again"
+        told = f"{reason}; {SEND_AGAIN}"
         raise StageFailed("screen", self.name, told, cause=cause)
