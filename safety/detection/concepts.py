@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -69,8 +69,8 @@ def listed() -> Concepts:
     for concept, entry in entries(text):
         kind, length, key = _key(entry)
         kinds[kind, length].setdefault(key, concept)
-    tables = {of: _table(rows) for of, rows in kinds.items()}
-    empty = _table({})
+    tables = {(kind, length): _table(kind, rows) for (kind, length), rows in kinds.items()}
+    empty = _table("word", {})
     by_length = {
         kind: {length: table for (name, length), table in tables.items() if name == kind}
         for kind in ("beginning", "string")
@@ -101,22 +101,29 @@ def _key(entry: str) -> tuple[str, int, str]:
     return "word", 0, entry
 
 
-def _table(rows: Mapping[str, int]) -> WordTable:
-    parted = [key.split("_", 1) for key in rows]
-    hashes = hashes_of([parts[0] for parts in parted])
-    if any(len(parts) > 1 for parts in parted):  # pairs; one table holds one kind
-        hashes = hashes * np.uint64(PAIR) + hashes_of([parts[1] for parts in parted])
+def _table(kind: str, rows: Mapping[str, int]) -> WordTable:
+    hashes = _pairs_of(rows) if kind == "pair" else hashes_of([*rows])
     order = np.argsort(hashes)
     return WordTable(hashes[order], np.array(list(rows.values()), dtype=np.int64)[order])
 
 
+def _pairs_of(entries: Iterable[str]) -> Hashes:
+    parted = [entry.split("_", 1) for entry in entries]
+    return _pair(hashes_of([one for one, _ in parted]), hashes_of([two for _, two in parted]))
+
+
 def hashes_of(words: Sequence[str]) -> Hashes:
-    """Return [len(words)] the polynomial hashes that `features` takes of words; all digits are one."""
-    codes = np.frombuffer("".join(words).encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(np.uint64)
-    codes[(codes >= 48) & (codes <= 57)] = 48
+    """Return [len(words)] the polynomial hashes that `features` takes of words."""
     end = np.cumsum([len(word) for word in words], dtype=np.int64)
     begin = np.concatenate(([0], end))[: len(words)].astype(np.int64)
-    return Spans(codes).hashes(begin, end)
+    return Spans(codes_of("".join(words))).hashes(begin, end)
+
+
+def codes_of(text: str) -> Hashes:
+    """Return [len(text)] the code points of a text; all digits are one."""
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(np.uint64)
+    codes[(codes >= 48) & (codes <= 57)] = 48
+    return codes
 
 
 class Spans:
@@ -152,7 +159,7 @@ def places(spans: Spans, words: Hashes, begin: Integers, end: Integers, part: In
         named[long] = np.where(found >= 0, found, named[long])
     alone = known.words.of(words)
     named = np.where(alone >= 0, alone, named)
-    together = np.where(part[begin[1:]] == part[begin[:-1]], known.pairs.of(_pairs(words)), -1)
+    together = np.where(part[begin[1:]] == part[begin[:-1]], known.pairs.of(_pair(words[:-1], words[1:])), -1)
     named[:-1] = np.where(together >= 0, together, named[:-1])
     hit = np.flatnonzero(named >= 0)
     at, which = begin[hit], named[hit]
@@ -164,8 +171,9 @@ def places(spans: Spans, words: Hashes, begin: Integers, end: Integers, part: In
     return np.concatenate((at, more_at))[order], np.concatenate((which, more))[order]
 
 
-def _pairs(words: Hashes) -> Hashes:
-    pairs: Hashes = words[:-1] * np.uint64(PAIR) + words[1:]
+def _pair(one: Hashes, other: Hashes) -> Hashes:
+    """Return the hashes of two words in a row."""
+    pairs: Hashes = one * np.uint64(PAIR) + other
     return pairs
 
 

@@ -93,9 +93,8 @@ def features(text: str, cuts: Sequence[int] = (), *, named: bool = False) -> Tex
     """Hash the features of `text`, which is folded already (`normalise.fold`). No feature crosses an offset of `cuts`
     (ascending), and a sentence begins at each. Linear in the length of `text`; no limit is applied here. `named`: with
     features of concepts."""
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(np.uint64)
+    codes = concepts.codes_of(text)
     kinds = np.fromiter((_KINDS[char] for char in text), dtype=np.uint8, count=len(text))
-    codes[(codes >= 48) & (codes <= 57)] = 48
     part = np.zeros(len(text) + 1, dtype=np.int64)
     np.add.at(part, np.asarray(cuts, dtype=np.int64), 1)
     part = np.cumsum(part)
