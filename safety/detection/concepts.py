@@ -10,7 +10,6 @@ even in a recipe. The weights decide what a concept is worth, among its neighbou
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,17 +19,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from sluicegate.safety.detection import scripts
+
 Integers = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
 
 LISTED = Path(__file__).parent / "concepts.txt"
 BASE = 0x9E3779B97F4A7C15 | 1
 PAIR = 0x100000001B3
-_UNSPACED = 0x2E80
-"""Scripts from here on write words without spaces, and so does Thai."""
-_THAI = range(0x0E00, 0x0E80)
-_WITHOUT_SPACES = re.compile("[\u0e00-\u0e7f\u2e80-\uabff\ud7a4-\U0010ffff]+")
-"""Thai and those scripts; Hangul has spaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +92,7 @@ def _key(entry: str) -> tuple[str, int, str]:
         return "pair", 0, entry
     if entry.endswith("*"):
         return "beginning", len(entry) - 1, entry[:-1]
-    if _WITHOUT_SPACES.fullmatch(entry):
+    if scripts.WITHOUT_SPACES.fullmatch(entry):
         return "string", len(entry), entry
     return "word", 0, entry
 
@@ -163,7 +159,7 @@ def places(spans: Spans, words: Hashes, begin: Integers, end: Integers, part: In
     named[:-1] = np.where(together >= 0, together, named[:-1])
     hit = np.flatnonzero(named >= 0)
     at, which = begin[hit], named[hit]
-    unspaced = np.flatnonzero((spans.codes >= _UNSPACED) | ((spans.codes >= _THAI.start) & (spans.codes < _THAI.stop)))
+    unspaced = np.flatnonzero(scripts.unspaced(spans.codes))
     if not len(unspaced):
         return at, which
     more_at, more = _within(spans, unspaced, part, known)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from sluicegate.safety.detection import concepts
+from sluicegate.safety.detection import concepts, scripts
 
 BITS = 18
 BUCKETS = 1 << BITS
@@ -37,20 +37,6 @@ _NEAR, _NEAR_THREE = 60, 100
 _LONGEST_NGRAM = 5
 _SENTENCE_ENDS = frozenset('.!?:;\n\r|•*>。！？：।؟"“”«»(')
 _LETTER, _OTHER, _END = 1, 0, 2
-_SPACED, _KANA, _KATAKANA, _SOUTHERN, _HAN = range(5)
-_UNSPACED = (
-    (0x0E00, 0x0EFF, _SOUTHERN),
-    (0x1000, 0x109F, _SOUTHERN),
-    (0x1780, 0x17FF, _SOUTHERN),
-    (0x3005, 0x3007, _HAN),
-    (0x3041, 0x309F, _KANA),
-    (0x30A0, 0x30FF, _KATAKANA),
-    (0x31F0, 0x31FF, _KATAKANA),
-    (0x3400, 0x9FFF, _HAN),
-    (0xF900, 0xFAFF, _HAN),
-    (0x20000, 0x3FFFF, _HAN),
-)
-"""(first, last, script) of what is written without spaces: Thai, Lao, Burmese and Khmer; kana; Chinese characters."""
 _QUOTED_SALT = np.uint64(0x5851F42D4C957F2D)
 _QUOTED = re.compile(
     r"\"[^\"\n]{1,160}\"|“[^“”\n]{1,160}”|«[^«»\n]{1,160}»|„[^„“”\n]{1,160}[“”]|(?<!\w)'[^'\n]{2,160}'(?!\w)|`[^`\n]{1,160}`"
@@ -100,7 +86,7 @@ def features(text: str, cuts: Sequence[int] = (), *, named: bool = False) -> Tex
     part = np.cumsum(part)
     quoted = _quoted(text)
     spans = concepts.Spans(codes)
-    begin, end = _words(kinds, part, _joints(codes))
+    begin, end = _words(kinds, part, scripts.joints(codes))
     plain = spans.hashes(begin, end)
     word_at, words = _word_features(plain ^ quoted[begin], kinds, part, begin, end)
     char_at, chars = _char_features(codes, part, quoted)
@@ -126,19 +112,6 @@ def _bucket(hashes: _Hashes, seed: int) -> Integers:
     mixed = (mixed ^ (mixed >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
     mixed = (mixed ^ (mixed >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)
     return (mixed >> np.uint64(64 - BITS)).astype(np.int64)
-
-
-def _joints(codes: _Hashes) -> npt.NDArray[np.bool_]:
-    """Return [len(codes) + 1] where words meet without a space between them: at each Chinese character, and where a
-    script without spaces meets another."""
-    joints = np.zeros(len(codes) + 1, dtype=np.bool_)
-    if not (codes >= _UNSPACED[0][0]).any():
-        return joints
-    script = np.zeros(len(codes), dtype=np.uint8)
-    for first, last, name in _UNSPACED:
-        script[(codes >= first) & (codes <= last)] = name
-    joints[1:-1] = (script[1:] != script[:-1]) | (script[1:] == _HAN)
-    return joints
 
 
 def _words(kinds: npt.NDArray[np.uint8], part: Integers, joints: npt.NDArray[np.bool_]) -> tuple[Integers, Integers]:
