@@ -44,7 +44,7 @@ from training.detector.evaluate import (
     shipped,
     threshold,
 )
-from training.detector.recipe import NOTHING_PUBLISHED, Published
+from training.detector.published import NOTHING_PUBLISHED, Published, fetched
 from training.detector.sources import left_out
 
 RANGES = (0.0, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 1.01)
@@ -285,7 +285,7 @@ def main() -> None:
     options.add_argument("--mode", choices=("auto", "cross", "shipped"), default="auto")
     options.add_argument("--leave-source-out", action="store_true", help="train without each source, and measure it")
     given = options.parse_args()
-    others = recipe.fetched(given.packages)
+    others = fetched(given.packages)
     if given.leave_source_out:
         found = leave_source_out(given.data, given.catalogues, others, given.limit)
         show_left_out(found)

@@ -35,7 +35,8 @@ def joints(codes: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
 
 def unspaced(codes: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
     """Return [len(codes)] which characters belong to such a script."""
-    return _scripts(codes) != _SPACED
+    found: npt.NDArray[np.bool_] = _scripts(codes) != _SPACED
+    return found
 
 
 def _scripts(codes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:

@@ -12,11 +12,11 @@ import pytest
 from sluicegate.safety.detection.classifier import Head
 from sluicegate.safety.detection.features import BUCKETS, CONCEPT_BUCKETS
 from sluicegate.safety.detection.segments import CONTEXT
-from training.detector import generate, recipe
+from training.detector import generate, shares
 from training.detector.data import Example
 from training.detector.fit import Row, concept_row
+from training.detector.material import Item, _half
 from training.detector.network import fit_network
-from training.detector.recipe import Item
 
 
 def rows(seed: int, count: int) -> list[Row]:
@@ -57,9 +57,9 @@ def test_each_harmless_source_is_in_one_half_and_what_thresholds_are_made_on_in_
     known = Item(row, Example("benign_notinject", "1", "a", False, "g"))
     attack = Item(replace(row, bad=True), None, "attack")
     plain, sources = Item(row), [Item(row, None, "published", f"package{i}") for i in range(9)]
-    halves = [recipe._half([known, attack, plain, *sources], which) for which in (0, 1)]
+    halves = [_half([known, attack, plain, *sources], which) for which in (0, 1)]
     assert [len(half) >= 4 for half in halves] == [True, True]
     assert sum(map(len, halves)) == 3 + 3 + 9
     for half in halves:
         assert [one.weight for one in half[:3]] == [row.weight] * 3
-        assert {one.weight for one in half[3:]} == {row.weight * recipe.RIVAL_WEIGHT}
+        assert {one.weight for one in half[3:]} == {row.weight * shares.RIVAL_WEIGHT}

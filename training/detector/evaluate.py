@@ -20,7 +20,7 @@ from sluicegate.safety.detection.normalise import views
 from sluicegate.safety.detection.repeats import without_repeats
 from training.detector import data
 from training.detector.data import Example
-from training.detector.recipe import Material
+from training.detector.material import Material
 
 FOLDS = 5
 FALSE_POSITIVES = 0.01

@@ -15,8 +15,8 @@ from sluicegate.safety.detection.detector import Detector
 from training.detector import data, requests
 from training.detector.data import Example
 from training.detector.evaluate import Scored, Sets, score
+from training.detector.material import Material
 from training.detector.phrases import sections
-from training.detector.recipe import Material
 
 FRESH = 400
 FRESH_SEED = 1

@@ -17,13 +17,14 @@ from sluicegate.safety.detection.settings import WEIGHTS
 from training.detector import data, recipe
 from training.detector.evaluate import Scored, Sets, calibrated, cross_validated, prevalences, with_calibration
 from training.detector.fit import sparsity
-from training.detector.recipe import Material
+from training.detector.material import Material
+from training.detector.published import fetched
 
 
 def train(folder: Path, folders: list[Path], others: Path | None) -> Classifier:
     """Calibrate on cross-validated scores, then fit each head on everything."""
     sets = data.load(folder)
-    material = recipe.gather(sets, folders, recipe.fetched(others))
+    material = recipe.gather(sets, folders, fetched(others))
     return shipped(sets, material, cross_validated(sets, material), len(folders))
 
 
