@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from sluicegate.safety.detection import concepts
+from sluicegate.safety.detection.features import concepts
 from sluicegate.safety.detection.normalise import fold
 
 

@@ -7,8 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from sluicegate.safety.detection import concepts
-from sluicegate.safety.detection.features import features
+from sluicegate.safety.detection.features import concepts, features
 from sluicegate.safety.detection.normalise import fold
 from tests.safety.detection.named import named
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from sluicegate.safety.detection import concepts, scripts
+from sluicegate.safety.detection.features import concepts, scripts
 
 BITS = 18
 BUCKETS = 1 << BITS

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from sluicegate.safety.detection import scripts
+from sluicegate.safety.detection.features import scripts
 
 Integers = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
