@@ -27,6 +27,7 @@ from sluicegate.gateway.request.stages import Stages
 from sluicegate.gateway.retrieval.reranker import ServedReranker
 from sluicegate.gateway.retrieval.vector_set import VectorSetRetriever
 from sluicegate.gateway.runtime import Runtime
+from sluicegate.gateway.telemetry.collectors import StageCollector
 from sluicegate.plugins import (
     ConfigurationError,
     Generator,
@@ -37,7 +38,6 @@ from sluicegate.plugins import (
     ServiceError,
     SluicegateError,
     StartReporter,
-    StatsReporter,
     TextEmbedder,
     WarmConstrainer,
 )
@@ -149,13 +149,12 @@ async def _start_stages(runtime: Runtime) -> None:
     if runtime.pusher is not None:
         runtime.pusher.start()
     for slot, stages in runtime.stage_set.built.items():
-        for number, (name, stage) in enumerate(stages):
+        for name, stage in stages:
             runtime.progress.state = f"starting {slot} {name}"
             runtime.progress.detail = stage.starting if isinstance(stage, StartReporter) else str
             if isinstance(stage, Lifecycle):
                 await contained(stage.start, "start()")
-            if isinstance(stage, StatsReporter):
-                runtime.metrics.watch(stage.stats, _prefix(slot, name, first=number == 0))
+    runtime.metrics.registry.register(StageCollector(lambda: runtime.stage_set.built))
     runtime.progress.detail = str
     bind_guards(runtime.stage_set.built["moderate"], runtime.pipeline.stages.generate[1])
     check_probes(runtime.stage_set.built["moderate"], runtime.pipeline.stages.generate[1])
@@ -175,11 +174,6 @@ async def _warm(runtime: Runtime) -> None:
         started = time.perf_counter()
         await constrainer.warm(model)
         log.info("grammar is warm for model %s after %.1f s", model.name, time.perf_counter() - started)
-
-
-def _prefix(slot: str, name: str, *, first: bool) -> str:
-    """Return the metrics prefix of a stage; empty for the generator itself."""
-    return "" if slot == "generate" and first else f"{slot}_{name.replace('-', '_')}_"
 
 
 async def _closed(slot: str, name: str, stage: Lifecycle) -> None:

@@ -14,13 +14,12 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from sluicegate.gateway.readiness.expiry import expiring
 from sluicegate.gateway.settings import ServerSettings
 from sluicegate.gateway.telemetry import semconv
 from sluicegate.plugins import ConfigurationError, Trouble
 
 log = logging.getLogger("sluicegate")
-SOON_S = 7 * 86_400.0
-"""A certificate that expires within this time is reported as a trouble."""
 HELD = {
     "tls_cert": "a certificate of [server] tls_cert",
     "tls_client_ca": "a certificate of [server] tls_client_ca, which judges clients,",
@@ -66,11 +65,7 @@ class Certificates(Collector):
         if self._failure:
             found.append(Trouble("the new certificate cannot be used, the old one stays; the log says why"))
         for name, ends_s in self._ends_s.items():
-            left_s = ends_s - time.time()
-            if left_s < 0:
-                found.append(Trouble(f"{HELD[name]} has ended; put a new one in its place, it is read by itself"))
-            elif left_s < SOON_S:
-                found.append(Trouble(f"{HELD[name]} ends in {left_s / 86_400:.1f} days; put a new one in its place"))
+            found += expiring(HELD[name], ends_s, "put a new one in its place, it is read by itself")
         return found
 
     def collect(self) -> Iterable[Metric]:

@@ -6,14 +6,14 @@ from __future__ import annotations
 import logging
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Exemplar
 
-from sluicegate.plugins import Capacity
+from sluicegate.plugins import Capacity, SlotName, StatsReporter
 
 log = logging.getLogger("sluicegate.metrics")
 Stats = Callable[[], Mapping[str, float]]
@@ -40,16 +40,36 @@ def safely(stats: Stats, of: str) -> Mapping[str, float]:
 
 
 class StatsCollector(Collector):
-    """A stage's `stats` as `sluicegate_<prefix><name>`."""
+    """The `stats` of a part of the gateway as `sluicegate_<prefix><name>`."""
 
     def __init__(self, stats: Stats, prefix: str) -> None:
         self._stats = stats
         self._prefix = prefix
 
     def collect(self) -> Iterable[Metric]:
-        for name, value in safely(self._stats, self._prefix or "the generator").items():
-            family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-            yield family(f"sluicegate_{self._prefix}{name}", f"{name.replace('_', ' ').capitalize()}.", value=value)
+        return _families(safely(self._stats, self._prefix or "the gateway"), self._prefix)
+
+
+class StageCollector(Collector):
+    """The `stats` of the stages in place now, which a reload may have exchanged, as `sluicegate_<slot>_<stage>_<name>`;
+    those of the first generator also as `sluicegate_<name>`."""
+
+    def __init__(self, built: Callable[[], Mapping[SlotName, Sequence[tuple[str, object]]]]) -> None:
+        self._built = built
+
+    def collect(self) -> Iterable[Metric]:
+        for slot, stages in self._built().items():
+            for number, (name, stage) in enumerate(stages):
+                if isinstance(stage, StatsReporter):
+                    found = safely(stage.stats, f"stage {name} of slot {slot}")
+                    yield from _families(found, f"{slot}_{name.replace('-', '_')}_")
+                    yield from _families(found, "") if slot == "generate" and number == 0 else ()
+
+
+def _families(found: Mapping[str, float], prefix: str) -> Iterator[Metric]:
+    for name, value in found.items():
+        family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+        yield family(f"sluicegate_{prefix}{name}", f"{name.replace('_', ' ').capitalize()}.", value=value)
 
 
 class VllmAliases(Collector):

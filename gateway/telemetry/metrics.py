@@ -127,7 +127,7 @@ class Metrics:
         )
 
     def watch(self, stats: Stats, prefix: str = "") -> None:
-        """Expose a stage's numbers as `sluicegate_<prefix><name>`, read at scrape time; `..._total` are counters."""
+        """Expose a part's numbers as `sluicegate_<prefix><name>`, read at scrape time; `..._total` are counters."""
         self.registry.register(StatsCollector(stats, prefix))
 
     def alias(self, stats: Stats, model: Callable[[], str], capacity: Callable[[], Capacity] | None = None) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from sluicegate.gateway.answer.validation import Validator
 from sluicegate.gateway.file_watcher import FileWatcher
+from sluicegate.gateway.readiness.expiry import expiring
 from sluicegate.gateway.upstream.generation import UpstreamCall, UpstreamGeneration
 from sluicegate.gateway.upstream.model import upstream_model
 from sluicegate.gateway.upstream.reading.tool_calls import OfferedTools
@@ -19,6 +20,7 @@ from sluicegate.plugins import Job, Load, NotFound, RequestError, ServedModel, S
 
 KEYS_EVERY_S = 10.0
 """How often files with keys are looked at."""
+RENEWED = "it is renewed at that server; a new one is noticed at the next connection"
 
 
 class Upstream:
@@ -66,7 +68,9 @@ class Upstream:
     def stats(self) -> Mapping[str, float]:
         clients = self._clients.values()
         servers = [server for client in clients for server in client.servers]
+        ends_s = [moment for client in clients for moment in client.certificates.values()]
         return {
+            **({"certificate_ends_seconds": min(ends_s)} if ends_s else {}),
             "requests_running": float(sum(client.running for client in clients)),
             "requests_waiting": 0.0,
             "kv_cache_usage_ratio": 0.0,
@@ -83,12 +87,17 @@ class Upstream:
         }
 
     def troubles(self) -> Sequence[Trouble]:
-        """Report servers that failed again and again, or do not answer their probes."""
-        return [
-            Trouble(_trouble(name, bad, len(client.servers)))
-            for name, client in self._clients.items()
-            if (bad := [s.number + 1 for s in client.servers if s.breaker.is_open or s.missed >= PROBES_TO_LEAVE])
-        ]
+        """Report servers that failed again and again, do not answer their probes, or show a certificate that ends
+        soon."""
+        found: list[Trouble] = []
+        for name, client in self._clients.items():
+            count = len(client.servers)
+            if bad := [s.number + 1 for s in client.servers if s.breaker.is_open or s.missed >= PROBES_TO_LEAVE]:
+                found.append(Trouble(_trouble(name, bad, count)))
+            for number, ends_s in client.certificates.items():
+                which = "the server" if count == 1 else f"server {number + 1} of the {count}"
+                found += expiring(f"the certificate of {which} of model {name!r}", ends_s, RENEWED)
+        return found
 
     def load(self, model: str | None = None) -> Load:
         """Report requests running there, and the seconds until the breaker allows a trial."""

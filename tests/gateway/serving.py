@@ -15,15 +15,20 @@ from tests.waiting import until
 
 
 @contextmanager
-def serving(app: Any, lifespan: Literal["auto", "off"] = "auto") -> Iterator[str]:
-    """Serve an ASGI application; yield its URL."""
+def serving(
+    app: Any, lifespan: Literal["auto", "off"] = "auto", certificate: tuple[str, str] | None = None
+) -> Iterator[str]:
+    """Serve an ASGI application; yield its URL. `certificate`: its file and that of its key, for HTTPS."""
     listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan=lifespan, timeout_graceful_shutdown=1))
+    terms = dict(zip(("ssl_certfile", "ssl_keyfile"), certificate or (), strict=False))
+    settings: Any = {"log_config": None, "lifespan": lifespan, "timeout_graceful_shutdown": 1, **terms}
+    server = uvicorn.Server(uvicorn.Config(app, **settings))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
     thread.start()
     until(lambda: server.started)
     try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        host = "https://localhost" if certificate else "http://127.0.0.1"
+        yield f"{host}:{listener.getsockname()[1]}"
     finally:
         server.should_exit = True
         thread.join(10)

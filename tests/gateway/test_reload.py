@@ -47,6 +47,9 @@ class Marking:
         self.events.append(f"open {self.label}")
         return Passing()
 
+    def stats(self) -> dict[str, float]:
+        return {"opened_total": float(self.events.count(f"open {self.label}"))}
+
 
 class Passing:
     def __init__(self) -> None:
@@ -103,6 +106,21 @@ def test_new_requests_get_the_new_rails_and_a_stream_that_runs_ends_on_the_old(b
     assert replies[0].text == "one two three four"
     until(lambda: "close old" in bench.events)
     assert bench.events == ["start old", "open old", "start new", "open new", "close old"]
+
+
+def test_the_numbers_of_rails_are_those_of_the_rails_in_place(bench: Bench) -> None:
+    def opened() -> str:
+        lines = bench.app.client.get("/metrics").text.splitlines()
+        [found] = [line for line in lines if line.startswith("sluicegate_moderate_marking_opened_total ")]
+        return found.split()[-1]
+
+    bench.app.ask()
+    bench.app.ask()
+    assert opened() == "2.0"
+    bench.tables["stages"] = {"moderate": {"marking": {"label": "new"}}}
+    assert bench.reload().status_code == 200
+    bench.app.ask()
+    assert opened() == "1.0"
 
 
 @pytest.mark.parametrize(

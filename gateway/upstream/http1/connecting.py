@@ -36,6 +36,8 @@ class Connector:
         self._tls = tls if address.is_tls else None
         self._resolved: list[Any] = []
         self._resolved_s = 0.0
+        self.certificate_ends_s: float | None = None
+        """When the certificate of the newest connection ends, in Unix seconds; None without TLS, or without one."""
 
     async def connect(self, make: Callable[[], HttpConnection]) -> HttpConnection:
         """Return a connection. Raises `ConnectFailed`."""
@@ -54,10 +56,12 @@ class Connector:
         found = await start_connection(await self._addresses(loop), happy_eyeballs_delay=NEXT_S)
         name = self._address.host.rstrip(".") if self._tls is not None else None
         try:
-            _, connection = await loop.create_connection(make, sock=found, ssl=self._tls, server_hostname=name)
+            transport, connection = await loop.create_connection(make, sock=found, ssl=self._tls, server_hostname=name)
         except BaseException:
             found.close()
             raise
+        if certificate := transport.get_extra_info("peercert"):
+            self.certificate_ends_s = float(ssl.cert_time_to_seconds(certificate["notAfter"]))
         return connection
 
     async def _addresses(self, loop: asyncio.AbstractEventLoop) -> list[Any]:

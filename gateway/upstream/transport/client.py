@@ -98,6 +98,12 @@ class Client:
         """Return the seconds until a server may be asked; 0 = now."""
         return 0.0 if self._usable() else min(server.breaker.wait_s for server in self.servers)
 
+    @property
+    def certificates(self) -> Mapping[int, float]:
+        """Return when the certificates that servers showed end, in Unix seconds, by the servers' numbers."""
+        shown = {server.number: server.certificate_ends_s for server in self.servers}
+        return {number: ends_s for number, ends_s in shown.items() if ends_s is not None}
+
     async def start(self) -> None:
         """Open the connections. Raises `ConfigurationError` where the key is missing."""
         self.renew_key()

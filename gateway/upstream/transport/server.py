@@ -80,6 +80,7 @@ class UpstreamServer:
         self._at = ServerAddress.of(self.address)
         self._root = ServerAddress.of(self.address.removesuffix("/v1"))
         self._post = self._at.head("POST", "/chat/completions")
+        self._connector: Connector | None = None
         self._pool: Pool | None = None
         self.label = f"{self._at.host}:{self._at.port}"
         self.breaker = CircuitBreaker(MAX_PAUSE_S)
@@ -96,8 +97,9 @@ class UpstreamServer:
     def start(self, tls: ssl.SSLContext | None) -> None:
         """Get ready to connect. `tls`: the terms of addresses of https."""
         settings = self._settings
-        connector = Connector(self._at, connect_s=settings.connect_s, only_public=not settings.allow_private, tls=tls)
-        self._pool = Pool(connector, settings.max_connections)
+        only_public = not settings.allow_private
+        self._connector = Connector(self._at, connect_s=settings.connect_s, only_public=only_public, tls=tls)
+        self._pool = Pool(self._connector, settings.max_connections)
 
     def close(self) -> None:
         """Close the connections; answers that are not whole fail."""
@@ -107,6 +109,11 @@ class UpstreamServer:
     @property
     def is_tls(self) -> bool:
         return self._at.is_tls
+
+    @property
+    def certificate_ends_s(self) -> float | None:
+        """Return when the certificate that the server showed last ends, in Unix seconds; None where it showed none."""
+        return self._connector.certificate_ends_s if self._connector is not None else None
 
     def health(self) -> ServerHealth:
         breaker = self.breaker

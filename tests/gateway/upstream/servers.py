@@ -49,9 +49,9 @@ class ScriptedServer:
 
 
 @contextmanager
-def running(app: Any) -> Iterator[str]:
-    """Run an application as a server; yield its base URL."""
-    with serving(app, lifespan="off") as url:
+def running(app: Any, certificate: tuple[str, str] | None = None) -> Iterator[str]:
+    """Run an application as a server, with a certificate by HTTPS; yield its base URL."""
+    with serving(app, lifespan="off", certificate=certificate) as url:
         yield f"{url}/v1"
 
 

@@ -320,7 +320,9 @@ def test_a_server_that_keeps_failing_is_left_alone() -> None:
         statuses = [asked(app, stream=False).status for _ in range(4)]
         assert statuses == [502, 502, 503, 503]
         assert len(server.bodies) == 2
-        assert "sluicegate_breakers_open 1.0" in app.client.get("/metrics").text
+        found = app.client.get("/metrics").text
+        for name in ("sluicegate_breakers_open", "sluicegate_generate_upstream_breakers_open"):
+            assert f"\n{name} 1.0" in found, "as the only generator, too, it is called what alerts call it"
 
 
 def test_a_client_that_leaves_ends_the_call_to_the_other_server() -> None:
