@@ -13,10 +13,10 @@ from itertools import islice
 from typing import Any
 
 from sluicegate.grammar.budget.meter import charge
-from sluicegate.grammar.completion.new_words import words_of
+from sluicegate.grammar.completion.new_words import outcome_of, words_of
 from sluicegate.grammar.json.arrays.plan import ArrayPlan
 from sluicegate.grammar.json.objects.plan import ObjectPlan
-from sluicegate.grammar.lexemes.base import QUOTE, Lexeme
+from sluicegate.grammar.lexemes.base import QUOTE
 from sluicegate.grammar.lexemes.literals import plain
 from sluicegate.grammar.reading.readings import ByteChoice, EndOfText, InLexeme
 from sluicegate.grammar.schema.constants import canonical
@@ -126,14 +126,9 @@ class NewValues:
             for word in words_of(lexeme):
                 charge(_OF_TEXT)
                 name = json.loads(b'"' + word)
-                outcome = 0 if len(kinds) == 1 else _outcome(lexeme, word)
+                outcome = 0 if len(kinds) == 1 else outcome_of(lexeme, word)
                 if name not in plan.refused and name not in given and outcome is not None:
                     yield name, plan.free[kinds[outcome]]
-
-
-def _outcome(lexeme: Lexeme, word: bytes) -> int | None:
-    state = lexeme.run(lexeme.start, word)
-    return None if state is None else lexeme.outcome(state)
 
 
 def _object(members: Iterable[tuple[str, bytes]]) -> bytes:

@@ -29,7 +29,7 @@ _EXPONENTS = frozenset(b"eE")
 def words_of(lexeme: Any) -> Iterator[bytes]:
     """Yield different words of `lexeme`, without escapes and exponents, which only spell the same values again."""
     if isinstance(lexeme, WithoutGiven):
-        yield from (word for word in words_of(lexeme.inner) if _takes(lexeme, word))
+        yield from (word for word in words_of(lexeme.inner) if outcome_of(lexeme, word) is not None)
     elif isinstance(lexeme, Joint):
         yield from words_of(lexeme.inner)
     elif isinstance(lexeme, Literals):
@@ -43,11 +43,13 @@ def words_of(lexeme: Any) -> Iterator[bytes]:
         yield from _by_size(lexeme)
 
 
-def _takes(lexeme: Any, word: bytes) -> bool:
+def outcome_of(lexeme: Any, word: bytes) -> int | None:
+    """Return the outcome of `word`, read from its first byte to the last; None if the lexeme may not end with it.
+    `Lexeme.run` cannot tell: it returns None for a word that ends its lexeme for good."""
     state = lexeme.start
     for byte in word:
         state = None if state is None else lexeme.next(state, byte)
-    return state is not None and lexeme.outcome(state) is not None
+    return None if state is None else lexeme.outcome(state)
 
 
 def _by_size(lexeme: DfaLexeme) -> Iterator[bytes]:

@@ -10,6 +10,8 @@ import httpx
 import jsonschema_rs
 import pytest
 
+from sluicegate.engine.sequences.closing import Closer
+from sluicegate.grammar.completion import Completion
 from tests.gateway.conftest import RunningGateway, running
 
 MESSAGES: Any = [{"role": "user", "content": "Tell me everything."}]
@@ -78,3 +80,26 @@ def test_arguments_of_a_demanded_call_are_closed_too(babbling: Any) -> None:
     assert choice["finish_reason"] == "tool_calls"
     for call in choice["message"]["tool_calls"]:
         assert jsonschema_rs.is_valid(SCHEMA, json.loads(call["function"]["arguments"]))
+
+
+def test_an_end_that_cannot_be_found_is_looked_for_less_and_less_often() -> None:
+    """A search that gives up takes as long as a step may: for every token it took all the time that a request has."""
+
+    class Searches:
+        is_finished = False
+        count = found = 0
+
+        def shortest_completion(self) -> Completion | None:
+            self.count += 1
+            return Completion(b"", ()) if self.found else None
+
+        def accept(self, token_id: int) -> None: ...
+
+        def rollback(self, n: int) -> None: ...
+
+    matcher = Searches()
+    closer = Closer(matcher)  # type: ignore[arg-type]
+    assert {closer.instead_of(1, room) for room in range(100, 0, -1)} == {None}
+    assert matcher.count < 40
+    matcher.found = 1
+    assert () in [closer.instead_of(1, -1) for _ in range(12)], "and it is noticed that there is one"

@@ -107,3 +107,19 @@ def test_more_ways_to_fill_an_array_than_may_be_tried_end_with_the_work_of_a_cal
     inner = {"type": "string", "pattern": "^[ab]{3,9}$"}
     matcher = compile_json_schema(unique(unique(inner, 5), 5), byte_vocabulary()).matcher()
     assert len(finished(matcher, b"")) == 5
+
+
+@pytest.mark.parametrize("begun", [b"", b'{"', b'{"ab":2,', b'{"longer name that nothing fits', b'{"a":1,"b":2,"'])
+def test_new_names_are_found_where_patterns_of_names_overlap(begun: bytes) -> None:
+    """Which patterns a name matches is known only once its closing quote was read; without, every name was passed over
+    for as long as a call may take."""
+    schema = {
+        "type": "object",
+        "patternProperties": {"^a": {"type": "integer"}, "b$": {"multipleOf": 2}, "^.{3}$": {"maximum": 7}},
+        "additionalProperties": False,
+        "minProperties": 3,
+    }
+    matcher = compile_json_schema(schema, byte_vocabulary()).matcher()
+    for byte in begun:
+        matcher.accept(byte)
+    assert jsonschema_rs.is_valid(schema, finished(matcher, begun))
