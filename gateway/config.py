@@ -46,7 +46,24 @@ def read_tree(path: Path | None, environ: Mapping[str, str]) -> dict[str, Any]:
     TOML."""
     tree = read_toml(path, "configuration file") if path else {}
     _merge(tree, _from_environment(environ))
+    if key := _one_key(environ):
+        keys = tree.setdefault("keys", [])
+        if isinstance(keys, list):  # else it is refused when it is checked
+            tree["keys"] = [*keys, {"id": "environment", "key": key}]
     return tree
+
+
+def _one_key(environ: Mapping[str, str]) -> str:
+    """Return the key that a variable gives besides `[[keys]]`; empty where none is set. Raises `ConfigurationError`,
+    for an empty one, too: whoever set it did not mean to serve without a key."""
+    found = [name for name in (API_KEY, API_KEY_FILE) if name in environ]
+    if len(found) > 1:
+        raise ConfigurationError(f"{API_KEY} and {API_KEY_FILE} are both set; the key stands in one place")
+    for name in found:
+        if not environ[name]:
+            raise ConfigurationError(f"{name} is set and empty; give it a value, or unset it")
+        return _secret(name, environ[name]) if name == API_KEY_FILE else environ[name]
+    return ""
 
 
 def is_empty(path: Path | None) -> bool:
@@ -77,8 +94,6 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
                 outer = PREFIX + "__".join(parents[:depth]).replace("-", "_").upper()
                 raise ConfigurationError(f"{outer} is a value, and {name} a setting inside it; set one of the two")
         node[leaf] = _secret(name, environ[name]) if name.endswith(FROM_FILE) else _value(name, environ[name])
-    if key := environ.get(API_KEY) or (environ.get(API_KEY_FILE) and _secret(API_KEY_FILE, environ[API_KEY_FILE])):
-        tree["keys"] = [{"id": "environment", "key": key}]
     return tree
 
 

@@ -7,6 +7,7 @@ would cost the event loop as much as the request itself (decision 0050)."""
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,8 @@ from sluicegate.plugins import ConfigurationError, wrong_value
 from sluicegate.plugins.frozen import frozen_when_checked
 
 log = logging.getLogger("sluicegate.tracing")
+MOST = 10**9
+"""Of milliseconds, 11 days; of traces, more than any memory holds."""
 
 
 @frozen_when_checked
@@ -71,13 +74,17 @@ def exports(environ: Mapping[str, str], signal: str) -> bool:
 
 
 def number_of(environ: Mapping[str, str], names: Sequence[str], default: float) -> float:
-    """Read the first of the variables `names` that is set. Raises `ConfigurationError` for what is no number."""
+    """Read the first of the variables `names` that is set. Raises `ConfigurationError` for what is no number from 1 to
+    `MOST`: a wait of none would take a processor."""
     for name in names:
         if text := environ.get(name):
             try:
-                return float(text)
-            except ValueError as error:
-                raise wrong_value("", name, "a number", text) from error
+                found = float(text)
+            except ValueError:
+                found = math.nan
+            if not 1 <= found <= MOST:
+                raise wrong_value("", name, f"a number from 1 to {MOST}", text)
+            return found
     return default
 
 

@@ -161,6 +161,31 @@ def test_a_key_that_nobody_checks_does_not_make_an_address_safe() -> None:
         )
 
 
+def test_the_key_of_a_variable_stands_beside_those_of_the_file(tmp_path: Path) -> None:
+    """Keys of the file are served with their limits, whoever starts the gateway with a client's variable set."""
+    path = tmp_path / "gateway.toml"
+    path.write_text('[[keys]]\nid = "a"\nkey = "key-of-a"\n', "utf-8")
+    (tmp_path / "key").write_text("key-of-a-file\n", "utf-8")
+    assert [key.id for key in load(path, {"SLUICEGATE_API_KEY": "key-of-the-variable"}).keys] == ["a", "environment"]
+    found = load(path, {"SLUICEGATE_API_KEY_FILE": str(tmp_path / "key")}).keys
+    assert [key.id for key in found] == ["a", "environment"]
+    assert [key.id for key in load(environ={"SLUICEGATE_API_KEY": "key-of-the-variable"}).keys] == ["environment"]
+
+
+@pytest.mark.parametrize(
+    ("environ", "said"),
+    [
+        ({"SLUICEGATE_API_KEY": ""}, "SLUICEGATE_API_KEY is set and empty"),
+        ({"SLUICEGATE_API_KEY_FILE": ""}, "SLUICEGATE_API_KEY_FILE is set and empty"),
+        ({"SLUICEGATE_API_KEY": "k", "SLUICEGATE_API_KEY_FILE": "/k"}, "are both set; the key stands in one place"),
+        ({"SLUICEGATE_API_KEY": "k", "SLUICEGATE_KEYS": "5"}, "keys must be a list of tables, found 5"),
+    ],
+)
+def test_a_key_that_is_empty_or_stands_in_two_places_is_refused(environ: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        load(environ=environ)
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.8.8.8"])
 def test_loopback_needs_no_key(host: str) -> None:
     check_bind(load(overrides={"server": {"host": host}}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,9 +13,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from sluicegate.gateway.telemetry.otlp.export import BATCH, Exporter, exporter_of
 from sluicegate.gateway.telemetry.otlp.sending import ExportRefused, ExportTarget, Sender
+from sluicegate.gateway.telemetry.push import pusher_of
 from sluicegate.plugins import ConfigurationError
 from tests.gateway.test_otlp import a_finished
 from tests.waiting import until
@@ -56,7 +59,7 @@ def status(code: int) -> Answer:
 def sending_to(port: int, **environ: str) -> Exporter:
     found = {
         "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}",
-        "OTEL_EXPORTER_OTLP_TIMEOUT": "0.5",
+        "OTEL_EXPORTER_OTLP_TIMEOUT": "500",
         "OTEL_BSP_SCHEDULE_DELAY": "20",
         **environ,
     }
@@ -231,9 +234,73 @@ def test_a_protocol_that_is_not_spoken_is_refused_at_start() -> None:
         "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
     ],
 )
-def test_a_variable_that_is_no_number_is_named_at_start(name: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"^{name} must be a number, found 'soon'$"):
-        exporter_of({name: "soon"}, {})
+@pytest.mark.parametrize("text", ["soon", "0", "-3", "nan", "inf", "1e10"])
+def test_a_variable_that_is_no_number_or_would_wait_for_nothing_is_named_at_start(name: str, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{name} must be a number from 1 to 1000000000, found '{text}'$"):
+        exporter_of({name: text}, {})
+
+
+def test_an_interval_of_no_time_between_pushes_of_metrics_is_refused() -> None:
+    to = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://a:1"}
+    with pytest.raises(ConfigurationError, match="OTEL_METRIC_EXPORT_INTERVAL must be a number from 1"):
+        pusher_of(CollectorRegistry(), {**to, "OTEL_METRIC_EXPORT_INTERVAL": "0"})
+
+
+def test_a_timeout_is_in_milliseconds_as_the_specification_has_it() -> None:
+    assert ExportTarget.of({"OTEL_EXPORTER_OTLP_TIMEOUT": "2500"}, "TRACES").timeout_s == 2.5
+    assert ExportTarget.of({}, "TRACES").timeout_s == 10.0
+
+
+@pytest.mark.parametrize(
+    "text", ["Bearer s3kr1t", "a=1,Bearer s3kr1t", "x y=s3kr1t", "=s3kr1t", "a=s3kr1t\u00fc", "a=1%0ds3kr1t"]
+)
+def test_headers_that_cannot_be_sent_are_refused_at_start_and_not_quoted(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"^OTEL_EXPORTER_OTLP_HEADERS: header \d") as caught:
+        ExportTarget.of({"OTEL_EXPORTER_OTLP_HEADERS": text}, "TRACES")
+    assert "s3kr1t" not in str(caught.value)
+
+
+def test_headers_may_have_blanks_around_them_and_a_comma_at_the_end() -> None:
+    target = ExportTarget.of({"OTEL_EXPORTER_OTLP_HEADERS": " X-Team = blue%2C one , b=, "}, "TRACES")
+    assert target.headers == {"x-team": "blue, one", "b": ""}
+
+
+@pytest.mark.parametrize(
+    ("environ", "said"),
+    [
+        ({"CERTIFICATE": "/no/such.pem"}, "/no/such.pem.*No such file"),
+        ({"CERTIFICATE": __file__}, "cannot be used"),
+        ({"CLIENT_CERTIFICATE": "/a.pem"}, "belong together"),
+        ({"CLIENT_CERTIFICATE": "/a.pem", "CLIENT_KEY": "/b.pem"}, "/a.pem, /b.pem.*No such file"),
+        ({"COMPRESSION": "zstd"}, "must be gzip or none"),
+    ],
+)
+def test_certificates_and_compression_that_cannot_be_used_are_refused_at_start(
+    environ: dict[str, str], said: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        ExportTarget.of({f"OTEL_EXPORTER_OTLP_{name}": value for name, value in environ.items()}, "TRACES")
+
+
+def test_a_collector_may_ask_for_a_certificate(certificate: tuple[str, str]) -> None:
+    """Its own is judged by the file that is named, ours is the one of the client's variables."""
+    cert, key = certificate
+    with a_collector(status(200)) as collector:
+        terms = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=cert)
+        terms.load_cert_chain(cert, key)
+        terms.verify_mode = ssl.CERT_REQUIRED
+        collector.socket = terms.wrap_socket(collector.socket, server_side=True)
+        exporter = sending_to(
+            collector.server_port,
+            OTEL_EXPORTER_OTLP_ENDPOINT=f"https://localhost:{collector.server_port}",
+            OTEL_EXPORTER_OTLP_CERTIFICATE=cert,
+            OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE=cert,
+            OTEL_EXPORTER_OTLP_CLIENT_KEY=key,
+            OTEL_EXPORTER_OTLP_TIMEOUT="30000",
+        )
+        exporter.take(a_finished())
+        exporter.close(30.0)
+        assert exporter.counts.sent == 1
 
 
 def test_a_signal_may_have_an_endpoint_of_its_own() -> None:

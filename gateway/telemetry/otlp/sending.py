@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gzip
+import re
 import ssl
 import threading
 import time
@@ -26,6 +27,8 @@ TRIES = 3
 BACKOFF_S = 0.5
 PATIENCE_S = 30.0
 """Longest wait that a collector may ask for: what comes meanwhile fills the queue."""
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"[\t -~]*")
 
 
 class ExportRefused(Exception):
@@ -40,7 +43,8 @@ class ExportTarget:
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float = 10.0
     gzipped: bool = False
-    certificate: str | None = None
+    tls: ssl.SSLContext | None = None
+    """Where the variables name certificates; None: by the authorities that the HTTP client brings."""
 
     @classmethod
     def of(cls, environ: Mapping[str, str], signal: str) -> ExportTarget:
@@ -67,16 +71,54 @@ class ExportTarget:
         return cls(
             own or f"{base.rstrip('/')}/v1/{signal.lower()}",
             _headers(read("HEADERS") or ""),
-            number_of(environ, (f"OTEL_EXPORTER_OTLP_{signal}_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"), 10.0),
-            (read("COMPRESSION") or "none") == "gzip",
-            read("CERTIFICATE"),
+            number_of(environ, (f"OTEL_EXPORTER_OTLP_{signal}_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"), 10_000) / 1000,
+            _is_gzip(read("COMPRESSION") or "none"),
+            _tls(read("CERTIFICATE"), read("CLIENT_CERTIFICATE"), read("CLIENT_KEY")),
         )
 
 
 def _headers(text: str) -> dict[str, str]:
-    """Read `name=value,name=value`, percent-encoded."""
-    pairs = (part.partition("=") for part in text.split(",") if "=" in part)
-    return {unquote(name).strip().lower(): unquote(value).strip() for name, _, value in pairs}
+    """Read `name=value,name=value`, percent-encoded. Raises `ConfigurationError`, which quotes none of it: it may hold
+    a key."""
+    found: dict[str, str] = {}
+    for number, part in enumerate(text.split(","), 1):
+        name, has_value, value = (unquote(one).strip() for one in part.partition("="))
+        if not name and not has_value:
+            continue
+        if not has_value or not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
+            raise ConfigurationError(
+                f"OTEL_EXPORTER_OTLP_HEADERS: header {number} is not written as name=value in printable ASCII, with "
+                "other characters, and commas within a value, as %XX"
+            )
+        found[name.lower()] = value
+    return found
+
+
+def _is_gzip(name: str) -> bool:
+    if name not in ("gzip", "none"):
+        raise ConfigurationError(f"OTEL_EXPORTER_OTLP_COMPRESSION is {name!r}; it must be gzip or none")
+    return name == "gzip"
+
+
+def _tls(authorities: str | None, certificate: str | None, key: str | None) -> ssl.SSLContext | None:
+    """Return the terms of TLS that the variables name; None where they name none. Raises `ConfigurationError`."""
+    if not authorities and not certificate and not key:
+        return None
+    if bool(certificate) != bool(key):
+        raise ConfigurationError(
+            "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and OTEL_EXPORTER_OTLP_CLIENT_KEY belong together; set both"
+        )
+    try:
+        found = ssl.create_default_context(cafile=authorities)
+        if certificate:
+            found.load_cert_chain(certificate, key)
+    except OSError as error:  # of `ssl`, too
+        names = ", ".join(name for name in (authorities, certificate, key) if name)
+        reason = error.strerror if error.errno is not None else error
+        raise ConfigurationError(
+            f"the PEM files that OTEL_EXPORTER_OTLP_CERTIFICATE and the like name ({names}) cannot be used: {reason}"
+        ) from error
+    return found
 
 
 class Sender:
@@ -162,8 +204,5 @@ class Sender:
         import httpx
 
         if self._client is None:
-            trusted: ssl.SSLContext | bool = True
-            if self.target.certificate:
-                trusted = ssl.create_default_context(cafile=self.target.certificate)
-            self._client = httpx.AsyncClient(verify=trusted, timeout=None)
+            self._client = httpx.AsyncClient(verify=self.target.tls or True, timeout=None)
         return self._client
