@@ -38,6 +38,7 @@ class Certificates(Collector):
         self._settings = settings
         self._now = context_of(settings)
         self._failure = ""
+        self._renewed_s = 0.0
         self.context = self._now
         self.context.sni_callback = self._hand_over
         self._ends_s = self._ends()
@@ -55,6 +56,7 @@ class Certificates(Collector):
             self._failure = error.message
             raise
         self._failure = ""
+        self._renewed_s = time.time()
         self._ends_s = self._ends()
         left_s = min(self._ends_s.values()) - time.time()
         log.warning("TLS: new certificates are used from now on; the first ends in %.1f days", left_s / 86_400)
@@ -78,8 +80,18 @@ class Certificates(Collector):
             family.add_metric((name,), ends_s)
         return (family,)
 
-    def _hand_over(self, connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, context: ssl.SSLContext) -> None:
+    def _hand_over(
+        self, connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, context: ssl.SSLContext
+    ) -> int | None:
+        """Give the connection the newest context. One that goes on with a session from before a renewal is refused
+        where clients need a certificate: nobody would judge it by the new authority."""
         connection.context = self._now
+        if self._settings.tls_client_ca and connection.session_reused and self._is_old(connection.session):
+            return ssl.ALERT_DESCRIPTION_ACCESS_DENIED
+        return None
+
+    def _is_old(self, session: ssl.SSLSession | None) -> bool:
+        return session is None or session.time <= self._renewed_s
 
     def _ends(self) -> dict[str, float]:
         settings = self._settings
@@ -111,6 +123,8 @@ def context_of(settings: ServerSettings) -> ssl.SSLContext:
             place = f"[server] tls_client_ca {settings.tls_client_ca!r}"
             raise ConfigurationError(f"{place} cannot be used: {_why(error)}; it is a PEM file") from error
         context.verify_mode = ssl.CERT_REQUIRED
+        context.options |= ssl.OP_NO_TICKET  # a session that goes on is judged by no authority
+        context.num_tickets = 0
     return context
 
 

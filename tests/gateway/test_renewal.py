@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -120,6 +121,45 @@ def test_a_new_authority_shuts_clients_of_the_old_one_out(tmp_path: Path) -> Non
         put(authority, Path(second.cert).read_bytes())
         until(lambda: let_in(second))
         assert not let_in(first)
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_no_session_of_before_lets_clients_of_the_old_authority_in(tmp_path: Path, version: ssl.TLSVersion) -> None:
+    """A session that goes on is not judged by any authority."""
+    pair, first, second = Pair(tmp_path), Pair(tmp_path, "first"), Pair(tmp_path, "second")
+    for at, one in enumerate((pair, first, second)):
+        one.make(at + 1)
+    authority = str(tmp_path / "authority.pem")
+    put(authority, Path(first.cert).read_bytes())
+    trust = ssl.create_default_context(cafile=pair.cert)
+    trust.load_cert_chain(first.cert, first.key)
+    trust.maximum_version = version
+
+    def session_of(port: int, before: ssl.SSLSession | None = None) -> ssl.SSLSession | None:
+        """Return the session of one request, with a clean end: others cannot go on."""
+        with socket.create_connection(("127.0.0.1", port)) as plain:
+            secured = trust.wrap_socket(plain, server_hostname="localhost", session=before)
+            secured.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            if not secured.recv(65_536).startswith(b"HTTP/1.1 200"):
+                raise ssl.SSLError("refused")
+            found = secured.session
+            secured.unwrap().close()
+            return found
+
+    table = {"tls_cert": pair.cert, "tls_key": pair.key, "tls_client_ca": authority, "renew_s": 0.05}
+    with served(table) as gateway:
+        session = session_of(gateway.port)
+        put(authority, Path(second.cert).read_bytes())
+        until(lambda: refused(lambda: session_of(gateway.port)))
+        assert refused(lambda: session_of(gateway.port, session))
+
+
+def refused(call: Callable[[], object]) -> bool:
+    try:
+        call()
+    except OSError:
+        return True
+    return False
 
 
 @pytest.mark.parametrize(("days", "trouble"), [(90, ""), (3, "ends in"), (-1, "has ended")])
