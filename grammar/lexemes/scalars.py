@@ -13,6 +13,7 @@ from sluicegate.grammar.budget.remembered import remembered
 from sluicegate.grammar.lexemes.base import DfaLexeme, Lexeme
 from sluicegate.grammar.lexemes.counted import Counted
 from sluicegate.grammar.lexemes.digits import NumberDigits, within_digits
+from sluicegate.grammar.lexemes.doubles import as_read
 from sluicegate.grammar.lexemes.literals import literals
 from sluicegate.grammar.lexemes.number_supply import NumberSupply
 from sluicegate.grammar.lexemes.string_supply import supply_of
@@ -120,7 +121,7 @@ def _number_lexemes(parts: NumberSet, digits: NumberDigits = NumberDigits()) -> 
     if others:
         dfa = numbers.automaton(others)
         if dfa is not None:
-            found.append(DfaLexeme(within_digits(dfa, others, digits)))
+            found.append(DfaLexeme(as_read(within_digits(dfa, others, digits), others)))
     return tuple(found)
 
 

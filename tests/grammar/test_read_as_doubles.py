@@ -1,0 +1,92 @@
+"""Clients hold numbers as doubles: what an answer spells must satisfy its schema as they read it, too."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from sluicegate.grammar import GrammarOptions, compile_json_schema
+from tests.grammar.grammar_checks import allowed, byte_vocabulary, reads
+
+NUMBER: dict[str, Any] = {"type": "number"}
+WHOLE: dict[str, Any] = {"type": "integer"}
+CASES: list[tuple[Any, list[str], list[str]]] = [
+    (
+        NUMBER | {"exclusiveMinimum": 3},
+        ["3.0000000000000004", "3.1", "4", "33"],
+        ["3", "3.0000000000000000000000000000000000000001", "3.0000000000000002"],
+    ),
+    (
+        NUMBER | {"exclusiveMaximum": -0.1},
+        ["-0.10000000000000002", "-0.2"],
+        ["-0.1", "-0.100000000000000000001"],
+    ),
+    (
+        {"oneOf": [WHOLE, NUMBER]},
+        ["1.5", "0.30000000000000004", "3.000000000000002", "123456789012345.5", "-2.25"],
+        ["1", "1.0", "1.00000000000000000000000001", "0.99999999999999999999999999", "11111111111111111111.5"],
+    ),
+    (
+        NUMBER | {"not": {"enum": [1, 0.1]}},
+        ["1.0000000000000002", "0.9999999999999999", "0.10000000000000002", "2"],
+        ["1", "1.0000000000000000000000000000000000000001", "0.99999999999999999999", "0.1000000000000000000001"],
+    ),
+    (
+        NUMBER | {"not": {"multipleOf": 0.25}},
+        ["1.3", "0.251"],
+        ["1.25", "1.2500000000000000000000000001", "3000000000000000000000.1"],
+    ),
+    (
+        {"not": {"anyOf": [{"type": ["string", "null", "boolean", "array", "object"]}, {"multipleOf": 2}]}},
+        ["3", "3.0", "33333333333333333333", "2.5"],
+        ["2", f"3{'2' * 79}.5", "32.0000000000000000000000000000001"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("schema", "written", "refused"), CASES, ids=range(len(CASES)))
+def test_a_number_is_spelled_only_so_that_it_is_valid_as_it_is_read(
+    schema: Any, written: list[str], refused: list[str]
+) -> None:
+    compiled = compile_json_schema(schema, byte_vocabulary())
+    validator = jsonschema_rs.validator_for(schema)
+    for text in written:
+        assert reads(compiled, text), text
+        assert validator.is_valid(json.loads(text)), text
+    for text in refused:
+        assert not reads(compiled, text), text
+        assert not validator.is_valid(json.loads(text)), text
+
+
+@pytest.mark.parametrize("schema", [*(case[0] for case in CASES), {"oneOf": [WHOLE, NUMBER | {"minimum": 5}]}])
+@pytest.mark.parametrize("digits", [(80, 40), (5, 3), (0, 0)])
+def test_a_walk_that_repeats_a_digit_ends_in_a_number_that_readers_find_valid(schema: Any, digits: Any) -> None:
+    """What weak models do: digits go on until they may not."""
+    options = GrammarOptions(integer_digits=digits[0], fraction_digits=digits[1])
+    compiled, vocabulary = compile_json_schema(schema, byte_vocabulary(), options=options), byte_vocabulary()
+    validator = jsonschema_rs.validator_for(schema)
+    for seed in range(20):
+        pick, matcher, text, last = random.Random(seed), compiled.matcher(), b"", b""
+        for _ in range(60):
+            tokens = sorted(allowed(matcher, vocabulary) - set(vocabulary.eos_token_ids))
+            if not tokens:
+                break
+            same = [token for token in tokens if vocabulary.words[token] == last]
+            token = same[0] if same and pick.random() < 0.9 else pick.choice(tokens)
+            last = vocabulary.words[token]
+            text += last
+            matcher.accept(token)
+        found = matcher.shortest_completion()
+        assert found is not None, text
+        assert validator.is_valid(json.loads(text + found.text)), text + found.text
+
+
+def test_bounds_between_which_no_double_lies_still_have_numbers() -> None:
+    compiled = compile_json_schema(
+        NUMBER | {"exclusiveMinimum": 3, "exclusiveMaximum": 3.0000000000000004}, byte_vocabulary()
+    )
+    assert reads(compiled, "3.0000000000000002")
