@@ -132,7 +132,7 @@ class TokenAppender:
         if matcher is not None and matcher.is_finished:
             return "stop"
         if len(tokens) >= sequence.max_length:
-            return "length"
+            return _at_the_last_token(sequence)
         repetition = sequence.repetition
         if repetition is not None and repetition.closed_by(token) and may_stop:
             return self._end_repetition(sequence, repetition)
@@ -157,8 +157,8 @@ class TokenAppender:
         for forced in way:
             self._note(sequence, forced)
             self._append(sequence, forced, None)
-        sequence.closed = "length" if way else ""
-        return "stop" if way else "length"
+        sequence.closed = "length"
+        return "stop"
 
     def _end_repetition(self, sequence: Sequence, repetition: LoopDetector) -> FinishReason | None:
         """End a choice that repeats itself; a constrained one with the grammar's shortest completion, if that fits."""
@@ -201,6 +201,15 @@ class TokenAppender:
                 sequence.output.index, token, text, now, drawn is None, share, logprob, data(token), law, others
             )
         timeline.count(step, forced=drawn is None)
+
+
+def _at_the_last_token(sequence: Sequence) -> FinishReason:
+    """Return why a sequence ends whose tokens are used up. One that may end here is whole: `Closer` had nothing to
+    write."""
+    if sequence.closer is None or sequence.matcher is None or not sequence.matcher.can_stop:
+        return "length"
+    sequence.closed = "length"
+    return "stop"
 
 
 def _ends_with(sequence: Sequence) -> bool:

@@ -103,3 +103,24 @@ def test_an_end_that_cannot_be_found_is_looked_for_less_and_less_often() -> None
     assert matcher.count < 40
     matcher.found = 1
     assert () in [closer.instead_of(1, -1) for _ in range(12)], "and it is noticed that there is one"
+
+
+@pytest.mark.parametrize(
+    "constraint",
+    [{"regex": "[a-z ]+"}, {"json": {"type": "integer"}}, {"grammar": 'start: /[a-z]/+ ("," /[a-z]/+)*'}],
+    ids=["regex", "number", "grammar"],
+)
+def test_a_text_that_may_end_anywhere_is_whole_at_its_last_token(babbling: Any, constraint: Any) -> None:
+    """Nothing is left to write there, so the reason was `length`, as where no valid end fits."""
+    fields = {
+        "structured_outputs": constraint,
+        "response_format": None,
+        "repetition_detection": {"max_pattern_size": 0},
+    }
+    for max_tokens in range(1, 6):
+        body = ask(babbling, max_tokens, n=2, **fields)
+        assert {choice["finish_reason"] for choice in body["choices"]} == {"stop"}
+        assert body["usage"]["completion_tokens"] <= 2 * max_tokens
+    assert ask(babbling, 1, **fields)["sluicegate"]["closed_on_length"] == [0]
+    without = ask(babbling, 1, **fields, sluicegate={"cache": False})
+    assert without["choices"][0]["finish_reason"] == "length"
