@@ -302,20 +302,27 @@ class GenerationFailed(ServiceError):
 
 class StageFailed(ServiceError):
     """A stage threw, answered nonsense or ran out of its time. Fail closed: nothing was released because of it. With
-    `retry_after_s` the stage is out of the way after repeated failures, and nobody waits for it until then (503)."""
+    `retry_after_s` the stage is out of the way after repeated failures, and nobody waits for it until then (503). With
+    `status` it is what the stage needs that failed: 502 or 504 where that is another server."""
 
     code = "stage_failed"
 
     def __init__(
-        self, slot: str, stage: str, reason: str, retry_after_s: float | None = None, *, cause: str = ""
+        self,
+        slot: str,
+        stage: str,
+        reason: str,
+        retry_after_s: float | None = None,
+        *,
+        cause: str = "",
+        status: int = 500,
     ) -> None:
         """Word the message from `reason`, which callers read."""
         super().__init__(f"stage {stage!r} of slot {slot!r} failed: {reason}", cause=cause)
         self.slot = slot
         self.stage = stage
         self.retry_after_s = retry_after_s
-        if retry_after_s is not None:
-            self.status = 503
+        self.status = status if retry_after_s is None else 503
 
 
 MOST_EXACT = 2**53

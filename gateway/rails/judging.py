@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from sluicegate.gateway.rails.judged_text import ActiveJudge, JudgedText, ReadableJson, Step, TextVerdict
 from sluicegate.gateway.rails.shadow_judging import ShadowJudge
-from sluicegate.gateway.rails.stage_calls import LONGEST_S, cause_of
+from sluicegate.gateway.rails.stage_calls import LONGEST_S, cause_of, failed_stage
 from sluicegate.gateway.rails.states import reads_states
 from sluicegate.gateway.rails.text_windows import read_as
 from sluicegate.plugins import (
@@ -194,7 +194,7 @@ class Judging:
             name, error = text.failed
             log.error("rail %s of slot moderate failed: %s", name, cause_of(error))
             reason = f"{_why(error)}; nothing that it had not judged was sent"
-            self.failure = StageFailed("moderate", name, reason, cause=cause_of(error))
+            self.failure = failed_stage("moderate", name, error, reason)
         return not text.stopped and text.failed is None
 
     def _text(self, piece: Piece) -> JudgedText:

@@ -10,7 +10,7 @@ from functools import partial
 from types import CoroutineType
 from typing import Any, Generic, TypeVar, cast
 
-from sluicegate.plugins import SluicegateError, StageFailed
+from sluicegate.plugins import Overloaded, ServiceError, SluicegateError, StageFailed
 from sluicegate.plugins.errors import SEND_AGAIN
 from sluicegate.safety import NoJudgement
 
@@ -60,9 +60,19 @@ def reason_of(error: BaseException) -> str:
     return f"{what}; {SEND_AGAIN}"
 
 
-def failed_stage(slot: str, stage: str, error: BaseException) -> StageFailed:
-    """Return the error for a request whose stage raised `error`."""
-    return StageFailed(slot, stage, reason_of(error), cause=cause_of(error))
+def failed_stage(slot: str, stage: str, error: BaseException, reason: str = "") -> StageFailed:
+    """Return the error for a request whose stage raised `error`. `reason`: other words for callers."""
+    retry_after_s = error.retry_after_s if isinstance(error, Overloaded) else None
+    told, cause = reason or reason_of(error), cause_of(error)
+    return StageFailed(slot, stage, told, retry_after_s, cause=cause, status=_status_of(slot, error))
+
+
+def _status_of(slot: str, error: BaseException) -> int:
+    """Return 500 for a fault of the stage's own. Stages of slot `moderate` that are awaited are judges, which wait for
+    a model or a server: what is late there is that."""
+    if isinstance(error, ServiceError):
+        return error.status
+    return 504 if slot == "moderate" and isinstance(error, TimeoutError) else 500
 
 
 async def within(budget_s: float | None, call: Callable[[], Awaitable[T]], named: str) -> T:

@@ -17,7 +17,7 @@ from typing import Any
 import aiohttp
 import orjson
 
-from sluicegate.plugins import Caller, Channel, Request
+from sluicegate.plugins import Caller, Channel, Request, UpstreamFailed
 from sluicegate.plugins.concurrency.fair_places import FairPlaces
 from sluicegate.safety.detection.guards import GuardFormat, NoJudgement, Turn
 from sluicegate.safety.judging.guard_reading import assessment, judged_after
@@ -63,24 +63,29 @@ class GuardService:
             await self._session.close()
 
     async def ask(self, path: str, body: Mapping[str, Any], tenant: str) -> Any:
-        """Return the service's JSON response, for a request of `tenant`. Raises `NoJudgement`, `aiohttp.ClientError`,
-        `OSError`."""
+        """Return the service's JSON response, for a request of `tenant`. Raises `UpstreamFailed`."""
         if self._session is None:
             raise NoJudgement("the judge was not started")
         data = orjson.dumps(body)
-        async with (
-            self._places.taken(tenant),
-            self._session.post(self._url + path, data=data, allow_redirects=False) as answer,
-        ):
-            if answer.status != 200:
-                raise NoJudgement(f"the service answered with status {answer.status}")
-            said = await _read(answer)
+        async with self._places.taken(tenant):
+            try:
+                async with self._session.post(self._url + path, data=data, allow_redirects=False) as answer:
+                    if answer.status != 200:
+                        raise _failed(f"the service answered with status {answer.status}")
+                    said = await _read(answer)
+            except (aiohttp.ClientError, OSError) as error:
+                raise _failed(f"the service cannot be reached ({type(error).__name__})") from error
         if sum(map(said.count, (b"[", b"{", b","))) > MOST_VALUES:
-            raise NoJudgement(f"the service's answer has more than {MOST_VALUES} values")
+            raise _failed(f"the service's answer has more than {MOST_VALUES} values")
         try:
             return orjson.loads(said)
         except orjson.JSONDecodeError:
-            raise NoJudgement("the service's answer is no JSON") from None
+            raise _failed("the service's answer is no JSON") from None
+
+
+def _failed(cause: str) -> UpstreamFailed:
+    """Return the error of a judgement that the service did not give. `cause` is for operators."""
+    return UpstreamFailed("the service that judges answers gave no verdict", cause=cause)
 
 
 async def _read(answer: aiohttp.ClientResponse) -> bytes:
@@ -88,7 +93,7 @@ async def _read(answer: aiohttp.ClientResponse) -> bytes:
     async for part in answer.content.iter_any():
         data += part
         if len(data) > MOST_BYTES:
-            raise NoJudgement(f"the service's answer is longer than {MOST_BYTES} bytes")
+            raise _failed(f"the service's answer is longer than {MOST_BYTES} bytes")
     return bytes(data)
 
 
@@ -131,7 +136,7 @@ class ChatGuardJudge:
                 raise ValueError("too long for a verdict")
             return assessment(self._form.read(said, is_cut=is_cut))
         except (TypeError, KeyError, IndexError, ValueError, AttributeError):
-            raise NoJudgement(f"the service's answer is none of a {self._form.name}") from None
+            raise _failed(f"the service's answer is none of a {self._form.name}") from None
 
 
 class _ChatReading:
@@ -169,7 +174,7 @@ class ModerationsJudge:
             [result] = found["results"]
             return _scored(result)
         except (TypeError, KeyError, ValueError, AttributeError):
-            raise NoJudgement("the service's answer is none of /v1/moderations") from None
+            raise _failed("the service's answer is none of /v1/moderations") from None
 
 
 def _scored(result: Any) -> Assessment:

@@ -389,40 +389,53 @@ def test_an_address_where_nobody_listens_ends_requests_with_a_typed_error() -> N
         settings={"policies": policies},
     )
     with app:
+        statuses: dict[bool, list[int]] = {True: [], False: []}
         for _ in range(7):  # past what opens the breaker: refused then before anything is generated
             for stream in (True, False):
                 reply = app.ask(stream=stream)
                 assert (reply.error or {})["code"] == "stage_failed"
                 assert reply.text == ""
+                statuses[stream].append(reply.status)
+        for found in statuses.values():
+            assert found[-1] == 503, "its breaker is open"
+        assert set(statuses[False]) == {502, 503}, "what the judge asks is away: nothing of ours is broken"
         assert app.ask(model="free").text == FINE
 
 
 SENTENCE = "stage 'guard-service' of slot 'moderate' failed: {}; nothing that it had not judged was sent"
-BROKEN_GUARDS: dict[str, tuple[Answering, str, str]] = {
+BROKEN_GUARDS: dict[str, tuple[Answering, int, str, str]] = {
     "a status": (
         lambda request, body: web.json_response({"error": "KeyError: 0.93"}, status=500),
+        502,
         "it could not judge the answer",
         "the service answered with status 500",
     ),
     "a page": (
         lambda request, body: web.Response(text="<html>RuntimeError"),
+        502,
         "it could not judge the answer",
         "the service's answer is no JSON",
     ),
     "no verdict": (
         lambda request, body: completion("ValueError, 0.873"),
+        502,
         "it could not judge the answer",
         "the service's answer is none of a llama_guard",
     ),
-    "hangs": (lambda request, body: _hang(request, body), "its judgement of the answer took too long", "TimeoutError"),
+    "hangs": (
+        lambda request, body: _hang(request, body),
+        504,
+        "its judgement of the answer took too long",
+        "TimeoutError",
+    ),
 }
-"""By name: what the service does, what the caller reads, and what operators read."""
+"""By name: what the service does, the status, what the caller reads, and what operators read."""
 
 
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("how", BROKEN_GUARDS)
 async def test_callers_read_that_a_judge_failed_and_operators_read_why(how: str, streamed: bool) -> None:
-    answer, told, cause = BROKEN_GUARDS[how]
+    answer, status, told, cause = BROKEN_GUARDS[how]
     async with served(answer) as (url, _):
         table = {"url": url, "form": "llama_guard", "model": "g", "time_budget_s": 0.3}
         stages = {"moderate": {"guard-service": table}}
@@ -430,10 +443,13 @@ async def test_callers_read_that_a_judge_failed_and_operators_read_why(how: str,
             reply = await app.ask_async(stream=streamed)
             assert (reply.text, (reply.error or {})["code"]) == ("", "stage_failed")
             assert (reply.error or {})["message"] == SENTENCE.format(told)
+            assert reply.status == (200 if streamed else status), "a stream has begun by then"
             [line] = (await app.client.get("/admin/console/requests")).json()["recent"]
             whole = (await app.client.get(f"/admin/console/requests/{line['id']}")).json()
             assert cause in whole["error"]["cause"]
             assert whole["error"]["message"] == SENTENCE.format(told)
+            asked = await app.client.post("/v1/moderations", json={"input": FINE})
+            assert (asked.status_code, asked.json()["error"]["code"]) == (status, "stage_failed")
 
 
 def test_the_example_of_judges_is_a_whole_configuration() -> None:

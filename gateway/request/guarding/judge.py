@@ -184,5 +184,6 @@ def _labels(verdict: Verdict) -> Iterator[str]:
 
 def _failed(slot: RailSlot, name: str, rail_policy: RailPolicy, judgement: Judgement, error: Exception) -> None:
     if not rail_policy.may_fail:
-        raise error if isinstance(error, SluicegateError) else failed_stage(slot, name, error) from error
+        is_told = isinstance(error, SluicegateError) and slot == "screen"
+        raise error if is_told else failed_stage(slot, name, error) from error
     judgement.not_enforced.append(f"{slot} {name}: failed open")
