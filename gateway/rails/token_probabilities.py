@@ -1,7 +1,8 @@
-"""Release log probabilities of tokens that spell released text, to the byte.
+"""Release log probabilities of tokens that spell released text.
 
 A token's entry leaves with the text that it spells, once that has left untouched: it then says what the client has
-anyway. Entries that do not join to the text are dropped from there on. A likely alternative is a text of its own: it
+anyway. Bytes that are no UTF-8 stand for U+FFFD, as in the text. Entries that do not join to the text are left out:
+special tokens, which have none. A likely alternative is a text of its own: it
 leaves where no rail objects to it alone, behind the text before it, or behind the alternatives of the same rank before
 it; a rail that cannot tell at once (it has no `clears`) lets none leave. Where no rail acts, all leave.
 
@@ -10,6 +11,7 @@ Not covered: what alternatives say when they are read in another order than by r
 
 from __future__ import annotations
 
+import codecs
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -43,8 +45,10 @@ class TokenProbabilities:
         self._clears = clears
         self._waiting: deque[TokenLogprob] = deque()
         self._placed: deque[_EntrySpan] = deque()
-        self._bytes = b""  # of the text, behind what is placed
-        self._begun = 0  # characters whose first byte is placed
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")  # of the bytes that are placed
+        self._text = ""  # behind what is placed
+        self._joined = 0  # characters whose last byte is placed
+        self._is_first = True  # nothing is placed
         self._before = lead[-CONTEXT:]  # the end of what is placed and left
         self._columns: list[str] = []  # the end of the alternatives that left, by rank
         self._lost = False
@@ -53,15 +57,17 @@ class TokenProbabilities:
         if self._lost:
             return
         self._waiting.extend(entries)
-        self._bytes += text.encode("utf-8", "surrogatepass")
-        while self._waiting and not self._lost:
-            data = self._waiting[0].data
-            if len(data) > len(self._bytes) and self._bytes == data[: len(self._bytes)]:
+        self._text += text
+        while self._waiting:
+            before = self._decoder.getstate()
+            spelled = self._spelled(self._waiting[0].data)
+            if self._text.startswith(spelled):
+                self._place(self._waiting.popleft(), spelled)
+                continue
+            self._decoder.setstate(before)
+            if spelled.startswith(self._text):
                 return
-            if not self._bytes.startswith(data):
-                self._lose()
-            else:
-                self._place(self._waiting.popleft())
+            self._waiting.popleft()
 
     def release(self, clear_to: int, redactions: Sequence[Redaction]) -> tuple[TokenLogprob, ...]:
         """Return the entries of characters before `clear_to` that no redaction overlaps."""
@@ -80,16 +86,23 @@ class TokenProbabilities:
         self._lose()
 
     def _lose(self) -> None:
-        self._lost, self._bytes = True, b""
+        self._lost, self._text = True, ""
         self._waiting.clear()
 
-    def _place(self, entry: TokenLogprob) -> None:
-        data = entry.data
-        within = bool(data) and data[0] & 0xC0 == 0x80  # it goes on with a character that is begun
-        start = self._begun - within
-        self._begun += sum(byte & 0xC0 != 0x80 for byte in data)
-        self._bytes = self._bytes[len(data) :]
-        self._placed.append(_EntrySpan(start, self._begun, entry))
+    def _spelled(self, data: bytes) -> str:
+        """Return the characters that end with `data`. The blank that decoders of sentencepiece strip from the beginning
+        of a text is left out."""
+        spelled = self._decoder.decode(data)
+        is_stripped = self._is_first and spelled[:1] == " " and self._text[:1] not in ("", " ")
+        return spelled[1:] if is_stripped else spelled
+
+    def _place(self, entry: TokenLogprob, spelled: str) -> None:
+        start = self._joined
+        self._joined += len(spelled)
+        self._text = self._text[len(spelled) :]
+        self._is_first = False
+        is_within = bool(self._decoder.getstate()[0])  # of a character that later bytes end
+        self._placed.append(_EntrySpan(start, self._joined + is_within, entry))
 
     def _fit(self, entry: TokenLogprob) -> TokenLogprob:
         if self._clears is None:

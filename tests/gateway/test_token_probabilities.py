@@ -45,9 +45,12 @@ def test_tokens_that_join_to_the_text_leave_with_it() -> None:
     assert released([("the pi", []), ("ke", words)]) == words
 
 
-def test_tokens_that_do_not_join_to_the_text_are_dropped_from_there_on() -> None:
+def test_tokens_that_do_not_join_to_the_text_are_left_out() -> None:
+    """A special token has no text; the others, behind it too, spell what the client has."""
     assert released([("ok", [entry("project nightjar")])]) == []
-    assert tokens(released([("a b", [entry("a "), entry("x"), entry("b")])])) == ["a "]
+    assert tokens(released([("a b", [entry("a "), entry("<|x|>"), entry("b")])])) == ["a ", "b"]
+    assert tokens(released([("a ", [entry("a ")]), ("", [entry("<|x|>")]), ("b", [entry("b")])])) == ["a ", "b"]
+    assert tokens(released([("a bc", [entry("a "), entry("x"), entry("c")])])) == ["a "]
     assert released([("", [entry("secret")]), ("ok", [])]) == []
 
 
@@ -63,6 +66,24 @@ def test_a_token_may_hold_a_part_of_a_character() -> None:
     first, second = entry(b"\xc3"), entry(b"\xa9t")
     assert released([("", [first]), ("ét", [second])]) == [first, second]
     assert released([("", [first])]) == []
+
+
+def test_tokens_behind_bytes_that_are_no_character_are_not_lost() -> None:
+    """The text has U+FFFD for them; all entries from there on were dropped."""
+    words = [entry("a"), entry(b"\xc3"), entry("b"), entry(b"\xe2\x82"), entry(b"\xe2"), entry(b"\x82\xac\xff!")]
+    text = b"".join(word.data for word in words).decode("utf-8", "replace")
+    assert released([(text, words)]) == words
+    assert released([("a", words[:2]), (text[1:3], words[2:5]), (text[3:], words[5:])]) == words
+    assert released([(text[:2], words[:2])], clear_to=1) == words[:1]
+
+
+def test_a_first_token_whose_blank_the_decoder_strips_keeps_its_entry() -> None:
+    """As with Llama 2's tokenizer: no answer of such a model had any."""
+    words = [entry(" the"), entry(" pike")]
+    assert released([("the pike", words)]) == words
+    assert released([("t", words[:1]), ("he pike", words[1:])]) == words
+    apart = [entry(" "), entry("the"), entry(" pike")]
+    assert released([("the pike", apart)]) == apart
 
 
 def test_a_tokens_string_is_that_of_its_bytes() -> None:
