@@ -143,6 +143,6 @@ def _sealer(secret_env: str) -> EntrySealer | None:
             "`openssl rand -hex 32`, or leave secret_env out"
         )
     try:
-        return TenantSealer(bytes.fromhex(found))
+        return TenantSealer(bytes.fromhex(found), f"the cache's secret in ${secret_env}")
     except ValueError as error:
         raise ConfigurationError(f"the cache's secret in ${secret_env} is not in hexadecimal digits") from error

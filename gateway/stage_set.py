@@ -12,6 +12,7 @@ from typing import Any
 
 from sluicegate.cache import front
 from sluicegate.gateway.accounts.idle_keys import idle_keys
+from sluicegate.gateway.idle_settings.models import idle_models
 from sluicegate.gateway.rails.health import RailHealth
 from sluicegate.gateway.rails.policy import SLOTS as RAIL_SLOTS
 from sluicegate.gateway.rails.policy import Policies, read_file, read_policies
@@ -35,7 +36,7 @@ class StageSet:
         """Build all stages. Raises `ConfigurationError` or `PluginError`."""
         self.settings = settings
         self._registry = registry
-        for warning in idle_keys(settings):
+        for warning in (*idle_keys(settings), *idle_models(settings)):
             log.warning(warning)
         self.built = self.build(settings, SLOTS)
         self.built["recall"] = [(name, front(stage)) for name, stage in self.built["recall"]]

@@ -21,17 +21,19 @@ MIN_SECRET_BYTES = 32
 class TenantSealer:
     """`secret`: at least 32 bytes from a random source, the same for all gateways that share a store."""
 
-    def __init__(self, secret: bytes) -> None:
+    def __init__(self, secret: bytes, named: str = "the secret") -> None:
+        """Prepare to seal. `named`: what the operator calls the secret. Raises `ConfigurationError` for one that is too
+        short, or without the package cryptography."""
         try:
             ciphers = importlib.import_module("cryptography.hazmat.primitives.ciphers.aead")
             invalid: type[Exception] = importlib.import_module("cryptography.exceptions").InvalidTag
         except ImportError as error:
             raise ConfigurationError(
-                "encryption of the cache needs the package cryptography; pip install 'sluicegate[encryption]'"
+                "encryption needs the package cryptography; pip install 'sluicegate[encryption]'"
             ) from error
         if len(secret) < MIN_SECRET_BYTES:
             raise ConfigurationError(
-                f"the cache's secret has {len(secret)} bytes, at least {MIN_SECRET_BYTES} are needed; "
+                f"{named} has {len(secret)} bytes, at least {MIN_SECRET_BYTES} are needed; "
                 "make one with `openssl rand -hex 32`"
             )
         self._invalid = invalid

@@ -68,12 +68,14 @@ def mistakes(tree: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     from sluicegate.gateway.accounts.idle_keys import idle_keys
     from sluicegate.gateway.commands.worker_processes.terms import check_workers
     from sluicegate.gateway.http.host_check import OwnNames
+    from sluicegate.gateway.idle_settings.models import idle_models
     from sluicegate.gateway.server import check_bind, check_tls
 
     found: list[str] = []
     settings = _readable(tree, found)
     idle = _stages(settings, found)
     _note(found, lambda: idle.extend(idle_keys(settings)))
+    _note(found, lambda: idle.extend(idle_models(settings)))
     for check in (check_bind, check_tls, check_workers, lambda read: OwnNames.of(read.server)):
         _note(found, check, settings)
     if not found:

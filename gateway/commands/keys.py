@@ -110,9 +110,22 @@ def _create(parsed: argparse.Namespace) -> int:
         with _audited(parsed, "keys.create", record.id, **audit_facts(record)):
             accounts.store.edit_key(record.id, creation(record))
         print(secret)
-    for words in idle_words(record, load(parsed.config, os.environ)):
-        print(f"note: {words}", file=sys.stderr)
+    _note(idle_words(record, load(parsed.config, os.environ)))
+    _note_budget(parsed, record.limits)
     return 0
+
+
+def _note(texts: Iterable[str]) -> None:
+    for text in texts:
+        print(f"note: {text}", file=sys.stderr)
+
+
+def _note_budget(parsed: argparse.Namespace, limits: Limits) -> None:
+    """Note a budget that holds nothing of some models' answers, where a file says which models there are."""
+    from sluicegate.gateway.idle_settings.models import idle_budget
+
+    if parsed.config is not None:
+        _note(idle_budget(limits, load(parsed.config, os.environ)))
 
 
 def _list(parsed: argparse.Namespace) -> int:
@@ -168,6 +181,7 @@ def _team(parsed: argparse.Namespace) -> int:
             accounts.store.put_team(parsed.id, limits)
         found = [f"{name} {plain(value)}" for name, value in asdict(limits).items() if value is not None]
         print(f"team {parsed.id!r}: {', '.join(found) or 'no limits'}")
+    _note_budget(parsed, limits)
     return 0
 
 

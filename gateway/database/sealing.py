@@ -12,7 +12,7 @@ class TextSealer:
     def __init__(self, secret: bytes, purpose: str) -> None:
         """Build a sealer for texts of one purpose. Raises `ConfigurationError` for a secret that is too short, or
         without the package cryptography."""
-        self._sealer = TenantSealer(secret)
+        self._sealer = TenantSealer(secret, f"[{purpose}] secret")
         self._purpose = purpose
 
     def seal(self, owner: str, text: str, place: str) -> bytes:

@@ -72,7 +72,7 @@ class RecordingStore:
         cryptography."""
         self._tables = tables
         self._secret = secret
-        self._master = TenantSealer(secret)
+        self._master = TenantSealer(secret, "[recording] secret")
 
     def add(self, found: Sequence[Recording]) -> list[Recording]:
         """Add recordings. Return those that were left out because the key of their caller is damaged: what it sealed

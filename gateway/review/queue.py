@@ -280,7 +280,7 @@ def sealer_of(secret: str, name: str) -> Sealer | None:
     from sluicegate.cache.stores.sealing import TenantSealer
 
     try:
-        return TenantSealer(bytes.fromhex(secret))
+        return TenantSealer(bytes.fromhex(secret), name)
     except ValueError as error:
         raise ConfigurationError(f"{name} must be hexadecimal; `openssl rand -hex 32` makes one") from error
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sluicegate.gateway.config import load, misspelt_variables
 from sluicegate.gateway.server import check_bind
+from sluicegate.gateway.testing import TestApp
 from sluicegate.plugins import ConfigurationError
 
 
@@ -189,3 +191,17 @@ def test_a_key_that_is_empty_or_stands_in_two_places_is_refused(environ: dict[st
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.8.8.8"])
 def test_loopback_needs_no_key(host: str) -> None:
     check_bind(load(overrides={"server": {"host": host}}))
+
+
+@pytest.mark.parametrize(
+    ("tables", "named"),
+    [
+        ({"review": {"path": "r.sqlite", "secret": "ab"}}, r"\[review\] secret"),
+        ({"feedback": {"secret": "ab"}}, r"\[feedback\] secret"),
+        ({"recording": {"enabled": True, "path": "r.sqlite", "secret": "ab"}}, r"\[recording\] secret"),
+        ({"telemetry": {"history_secret": "ab"}}, r"\[telemetry\] history_secret"),
+    ],
+)
+def test_a_secret_that_is_too_short_is_called_by_its_setting(tables: dict[str, Any], named: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{named} has 1 bytes, at least 32 are needed"):
+        TestApp(settings=tables)

@@ -1,0 +1,1 @@
+"""Find settings that have no effect, usually by a typing mistake."""
