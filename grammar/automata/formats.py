@@ -2,7 +2,12 @@
 
 Each accepts valid strings only, and nearly all of them. Not covered:
 
-- `time`, `date-time`: a leap second only in UTC or with an offset of whole or half hours.
+- `date`, `date-time`: the year 0, which most programs cannot hold.
+- `time`, `date-time`: a leap second only in UTC or with an offset of whole or half hours, and parts of it of up to
+  three digits; of other seconds of up to nine.
+- `duration`: up to 9,999 years, a million months, weeks or minutes, ten million days, 100,000 hours, and a billion
+  seconds: programs hold no more, and a weak model does not end a row of digits by itself.
+- `relative-json-pointer`: a number of up to nine digits.
 - `hostname` and all that contain one: up to three labels of 63 characters, or up to twelve of 20 (the true bound, 253
   in total, would cost some ten thousand states); no label with `--` in third place, which is reserved for `xn--`
   encodings.
@@ -29,27 +34,33 @@ _BUDGET = Budget(max_states=100_000, max_seconds=20.0)  # our own patterns: know
 
 # Dates and times (RFC 3339)
 
-_LEAP_YEAR = r"(\d\d(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)"
+_YEAR = r"(000[1-9]|00[1-9]\d|0[1-9]\d\d|[1-9]\d{3})"
+_LEAP_YEAR = r"(\d\d(0[48]|[2468][048]|[13579][26])|(0[48]|[2468][048]|[13579][26])00)"
 _DATE = (
-    r"(\d{4}-((0[13578]|1[02])-(0[1-9]|[12]\d|3[01])|(0[469]|11)-(0[1-9]|[12]\d|30)|02-(0[1-9]|1\d|2[0-8]))"
+    rf"({_YEAR}-((0[13578]|1[02])-(0[1-9]|[12]\d|3[01])|(0[469]|11)-(0[1-9]|[12]\d|30)|02-(0[1-9]|1\d|2[0-8]))"
     rf"|{_LEAP_YEAR}-02-29)"
 )
+_PARTS = r"(\.\d{1,9})?"
 _OFFSET = r"([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)"
 
 
 def _leap_seconds() -> str:
     """Return a pattern of `23:59:60` of UTC as clocks with an offset of whole or half hours show it."""
-    forms = [r"23:59:60(\.\d+)?[Zz]"]
+    forms = [rf"23:59:60(\.\d{{1,3}})?[Zz]"]
     for offset in range(0, 24 * 60, 30):
         for sign, local in (("+", 23 * 60 + 59 + offset), ("-", 23 * 60 + 59 - offset)):
             hour, minute = divmod(local % (24 * 60), 60)
-            forms.append(rf"{hour:02}:{minute:02}:60(\.\d+)?[{sign}]{offset // 60:02}:{offset % 60:02}")
+            forms.append(rf"{hour:02}:{minute:02}:60(\.\d{{1,3}})?[{sign}]{offset // 60:02}:{offset % 60:02}")
     return f"({'|'.join(forms)})"
 
 
-_TIME = rf"(([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?{_OFFSET}|{_leap_seconds()})"
-_CLOCK = r"T(\d+H(\d+M(\d+S)?)?|\d+M(\d+S)?|\d+S)"
-_DURATION = rf"P(\d+W|(\d+Y(\d+M(\d+D)?)?|\d+M(\d+D)?|\d+D)({_CLOCK})?|{_CLOCK})"
+_TIME = rf"(([01]\d|2[0-3]):[0-5]\d:[0-5]\d{_PARTS}{_OFFSET}|{_leap_seconds()})"
+_SECONDS = r"\d{1,9}S"
+_MINUTES = rf"\d{{1,6}}M({_SECONDS})?"
+_CLOCK = rf"T(\d{{1,5}}H({_MINUTES})?|{_MINUTES}|{_SECONDS})"
+_DAYS = r"\d{1,7}D"
+_MONTHS = rf"\d{{1,6}}M({_DAYS})?"
+_DURATION = rf"P(\d{{1,6}}W|(\d{{1,4}}Y({_MONTHS})?|{_MONTHS}|{_DAYS})({_CLOCK})?|{_CLOCK})"
 
 # Network names (RFC 1123, RFC 5321, RFC 4291)
 
@@ -192,7 +203,7 @@ _BUILDERS: dict[str, Callable[[], CharDfa]] = {
     "uri-template": lambda: _dfa(_URI_TEMPLATE),
     "uuid": lambda: _dfa(_UUID),
     "json-pointer": lambda: _dfa(_POINTER),
-    "relative-json-pointer": lambda: _dfa(rf"(0|[1-9]\d*)(#|{_POINTER})"),
+    "relative-json-pointer": lambda: _dfa(rf"(0|[1-9]\d{{0,8}})(#|{_POINTER})"),
     "regex": regex_format,
 }
 _OLD_NAMES = {"ip-address": "ipv4", "host-name": "hostname", "uriref": "uri-reference"}  # drafts 3 and 5

@@ -18,10 +18,10 @@ from sluicegate.plugins.errors import UnsupportedGrammar
 _SPECIFIED = sorted(FORMAT_NAMES - {"ip-address", "host-name", "uriref"})
 
 _VALID = {
-    "date": ["2024-02-29", "2000-02-29", "1999-12-31", "0000-01-01"],
+    "date": ["2024-02-29", "2000-02-29", "1999-12-31", "0001-01-01", "0004-02-29"],
     "time": ["12:00:00Z", "23:59:60z", "12:00:00.123+05:30", "15:59:60-08:00", "01:29:60.5+01:30"],
     "date-time": ["2026-11-21T07:31:00Z", "1990-12-31t15:59:59.9-08:00", "1998-12-31T23:59:60Z"],
-    "duration": ["P1Y2M3DT4H5M6S", "P3W", "PT36H", "P4DT12H"],
+    "duration": ["P1Y2M3DT4H5M6S", "P3W", "PT36H", "P4DT12H", "PT31536000S", "P9999Y999999M9999999DT99999H999999M9S"],
     "email": ["a@b.example", "first.last+tag@sub.domain.org", '"joe bloggs"@x.y', "joe@[127.0.0.1]"],
     "idn-email": ["실례@실례.테스트", "a@b.c", "jürgen@müller.de"],
     "hostname": ["www.example.com", "a", "1host", "a-b.c", "x" * 63 + ".org", ".".join(["label"] * 12)],
@@ -38,6 +38,14 @@ _VALID = {
     "relative-json-pointer": ["0", "1/a", "12#"],
     "regex": ["^[a-z]+$", r"([abc])+\s+$", r"^\d{3}-\w*|x?$", r"(?=a)\p{L}", "a{3,9}", "(ab){2,12}?"],
 }
+_NOT_COVERED = {
+    "date": ["0000-01-01", "0000-02-29"],
+    "time": ["12:00:00.1234567890Z", "23:59:60.1234Z"],
+    "date-time": ["0000-01-01T00:00:00Z", f"2026-11-21T07:31:00.{'7' * 40}Z"],
+    "duration": ["P10000Y", f"P{'7' * 40}D", f"PT{'7' * 40}S", "PT1234567M"],
+    "relative-json-pointer": ["1234567890#"],
+}
+"""Valid, but nothing that programs hold."""
 _INVALID = {
     "date": ["2023-02-29", "1900-02-29", "2024-04-31", "2024-13-01", "24-01-01"],
     "time": ["24:00:00Z", "12:00:60Z", "12:00:00", "23:59:60+01:00", "12:00:00+24:00"],
@@ -82,6 +90,13 @@ def _walk(dfa: CharDfa, ranges: dict[int, list[tuple[int, int]]], choose: random
         low, high = choose.choice(ranges[c])
         out += chr(choose.choice((low, high, choose.randint(low, high))))
     return best
+
+
+@pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in _NOT_COVERED.items() for text in texts])
+def test_rows_of_digits_end_and_values_are_those_that_programs_hold(name: str, text: str) -> None:
+    """A model that repeats a digit wrote durations of hundreds of them, which no library reads."""
+    assert jsonschema_rs.validator_for({"format": name}, validate_formats=True).is_valid(text)
+    assert not format_dfa(name).accepts(text)
 
 
 @pytest.mark.parametrize("name", _SPECIFIED)
