@@ -46,7 +46,7 @@ _OFFSET = r"([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)"
 
 def _leap_seconds() -> str:
     """Return a pattern of `23:59:60` of UTC as clocks with an offset of whole or half hours show it."""
-    forms = [rf"23:59:60(\.\d{{1,3}})?[Zz]"]
+    forms = [r"23:59:60(\.\d{1,3})?[Zz]"]
     for offset in range(0, 24 * 60, 30):
         for sign, local in (("+", 23 * 60 + 59 + offset), ("-", 23 * 60 + 59 - offset)):
             hour, minute = divmod(local % (24 * 60), 60)

@@ -18,8 +18,8 @@ from functools import lru_cache
 from sluicegate.grammar.automata import ByteDfa, CharDfa, byte_difference, number_dfa, utf8
 from sluicegate.grammar.schema.numbers import Numbers, NumberSet, plain_text
 
-_MOST_VALUES = 32
-_MOST_STATES = 20_000
+_MOST_VALUES = 16
+_MOST_STATES = 50_000
 _SAME = 16
 """Digits from the first on in which two numbers differ by less than half the distance of doubles there at most."""
 
@@ -39,6 +39,8 @@ def _regions(parts: NumberSet) -> Iterator[ByteDfa]:
     for part in parts:
         if part.step is None:
             yield from (_near(*side) for side in sorted(_sides(part)))
+        elif part.step.denominator == 1 and part.step > 1:
+            yield _long_fractions()
         for places in sorted({_places(step) for step in part.not_steps}):
             yield _near_multiples(places)
 
@@ -72,6 +74,13 @@ def _beyond(value: Fraction, up: bool) -> Fraction:
 def _places(step: Fraction) -> int:
     """Return the digits behind the point that multiples of `step` have at most."""
     return len(plain_text(step).partition(".")[2])
+
+
+@lru_cache(maxsize=1)
+def _long_fractions() -> ByteDfa:
+    """Return spellings with a point of numbers so large that doubles round even their whole digits: what is read is
+    another number, and no multiple of 3."""
+    return utf8(CharDfa.from_pattern(rf"-?\d{{{_SAME},}}\.\d+", anchored=True))
 
 
 @lru_cache(maxsize=20)

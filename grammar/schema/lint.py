@@ -13,8 +13,9 @@ from sluicegate.grammar.automata import CharDfa
 from sluicegate.grammar.automata.formats import FORMAT_NAMES, format_dfa
 from sluicegate.grammar.limits import GrammarLimits
 from sluicegate.grammar.schema import strings
-from sluicegate.grammar.schema.circular import refuse_circular
 from sluicegate.grammar.schema.document import SchemaDocument, Subschema
+from sluicegate.grammar.schema.refusals.circular import refuse_circular
+from sluicegate.grammar.schema.refusals.foreign import refuse_foreign
 from sluicegate.plugins.errors import GrammarError, GrammarLimit, InvalidGrammar, UnsupportedGrammar
 from sluicegate.plugins.json_schema import KEYWORDS, Form
 
@@ -135,6 +136,7 @@ class SchemaLint:
             if _conditions(node.value) >= _CONDITIONS:
                 self.conditional[node] = None
         refuse_circular(seen.values())
+        refuse_foreign(document.root, seen.values())
 
     def _check(self, node: Subschema, depth: int) -> None:
         value = node.value

@@ -215,7 +215,7 @@ def _automaton_of(part: Numbers) -> ByteDfa:
         exclusive_minimum=low[0] if low is not None and low[1] else None,
         maximum=high[0] if high is not None and not high[1] else None,
         exclusive_maximum=high[0] if high is not None and high[1] else None,
-        integer=step == 1,
+        integer=step == 1 or (part.plain and step is not None and step.denominator == 1),
         multiple_of=None if step == 1 else step,
         plain=part.plain,
     )

@@ -41,6 +41,12 @@ CASES: list[tuple[Any, list[str], list[str]]] = [
         ["1.25", "1.2500000000000000000000000001", "3000000000000000000000.1"],
     ),
     (
+        NUMBER | {"multipleOf": 3},
+        ["3", "3.0", "123123123123123123123", "3.00000000000000000000"],
+        ["4", "123123123123123123123.0"],
+    ),
+    ({"not": {"type": "integer", "minimum": 0}}, ["5.5", "-1"], ["5", "555555555555555555555555.1"]),
+    (
         {"not": {"anyOf": [{"type": ["string", "null", "boolean", "array", "object"]}, {"multipleOf": 2}]}},
         ["3", "3.0", "33333333333333333333", "2.5"],
         ["2", f"3{'2' * 79}.5", "32.0000000000000000000000000000001"],
@@ -83,6 +89,17 @@ def test_a_walk_that_repeats_a_digit_ends_in_a_number_that_readers_find_valid(sc
         found = matcher.shortest_completion()
         assert found is not None, text
         assert validator.is_valid(json.loads(text + found.text)), text + found.text
+
+
+@pytest.mark.parametrize("more", [{"multipleOf": 10}, {"multipleOf": 10, "minimum": 7}, {"minimum": 7}])
+def test_an_integer_of_draft_4_has_no_point_whatever_else_is_asked(more: Any) -> None:
+    """As there 10.0 is none: the judge of whole answers refused it."""
+    schema = {"$schema": "http://json-schema.org/draft-04/schema#", "type": "integer", **more}
+    compiled = compile_json_schema(schema, byte_vocabulary())
+    assert reads(compiled, "10")
+    assert reads(compiled, "120")
+    for text in ("10.0", "1e1", "100e-1", "10.00"):
+        assert not reads(compiled, text), text
 
 
 def test_bounds_between_which_no_double_lies_still_have_numbers() -> None:
