@@ -9,6 +9,7 @@ import orjson
 
 from sluicegate.gateway.answer.delta import Delta
 from sluicegate.gateway.answer.partial import PartialValues
+from sluicegate.gateway.answer.token_offsets import TokenOffsets
 from sluicegate.gateway.api.body.parsing import Parsed
 from sluicegate.gateway.api.dialects.chunks import ChunkStream, envelope
 from sluicegate.gateway.api.extras import delta_notes, extension, finite, usage
@@ -23,9 +24,9 @@ def completions(exchanges: Sequence[Exchange], parsed: Parsed) -> bytes:
         _choice(
             number * first.request.n + answer.index,
             answer.text,
-            answer.logprobs,
+            _logprobs(answer.logprobs, TokenOffsets().feed(answer.text, answer.logprobs)),
             answer.finish_reason if answer.refusal is None else "content_filter",
-            refusal=answer.refusal,
+            answer.refusal,
         )
         for number, exchange in enumerate(exchanges)
         for answer in exchange.answers
@@ -55,7 +56,9 @@ class TextWriter(ChunkStream):
 
     def __init__(self, exchange: Exchange, parsed: Parsed) -> None:
         super().__init__(exchange, parsed)
-        self._offsets = [0] * exchange.request.n
+        self._offsets = [TokenOffsets() for _ in range(exchange.request.n)]
+        """By choice; fed only where log probabilities were asked for."""
+        self._is_scored = exchange.request.sampling.logprobs is not None
         self._partial = PartialValues(exchange.request) if exchange.request.partial else None
 
     def _opened(self, notes: bytes) -> bytes:
@@ -67,36 +70,26 @@ class TextWriter(ChunkStream):
             if delta.finish_reason is None:
                 return b""
             delta = Delta(delta.index, finish_reason=delta.finish_reason, refusal=delta.refusal)
-        at = self._offsets[delta.index]
-        self._offsets[delta.index] += len(delta.text)
+        offsets = self._offsets[delta.index].feed(delta.text, delta.logprobs) if self._is_scored else []
         reason = delta.finish_reason if delta.refusal is None else "content_filter"
-        choice = _choice(delta.index, delta.text, delta.logprobs, reason, at, delta.refusal)
+        choice = _choice(delta.index, delta.text, _logprobs(delta.logprobs, offsets), reason, delta.refusal)
         notes = delta_notes(self._exchange, self._partial, delta)
         told = b',"sluicegate":' + exact_json.write(notes) if notes else b""
         return self._head + orjson.dumps(choice) + b"]" + told + b"}\n\n"
 
 
 def _choice(
-    index: int,
-    text: str,
-    entries: Sequence[TokenLogprob],
-    finish_reason: str | None,
-    offset: int = 0,
-    refusal: str | None = None,
+    index: int, text: str, logprobs: dict[str, Any] | None, finish_reason: str | None, refusal: str | None
 ) -> dict[str, Any]:
     """Write one choice. OpenAI's has no field for a refusal: `refusal` stands there only where a choice was stopped."""
-    written = {"index": index, "text": text, "logprobs": _logprobs(entries, offset), "finish_reason": finish_reason}
+    written = {"index": index, "text": text, "logprobs": logprobs, "finish_reason": finish_reason}
     return written if refusal is None else {**written, "refusal": refusal}
 
 
-def _logprobs(entries: Sequence[TokenLogprob], offset: int) -> dict[str, Any] | None:
+def _logprobs(entries: Sequence[TokenLogprob], offsets: list[int]) -> dict[str, Any] | None:
     """Write the older shape: four lists of equal length. Offsets count characters of the answer."""
     if not entries:
         return None
-    offsets = []
-    for entry in entries:
-        offsets.append(offset)
-        offset += len(entry.token)
     return {
         "tokens": [entry.token for entry in entries],
         "token_logprobs": [finite(entry.logprob) for entry in entries],
