@@ -40,6 +40,8 @@ A message says what was found, where, what was expected and what to do.
 
 from __future__ import annotations
 
+from typing import Self
+
 
 class SluicegateError(Exception):
     """Root of the tree. `code` is the stable machine name that clients may switch on."""
@@ -195,6 +197,10 @@ class GrammarError(RequestError):
         super().__init__(f"{reason}{where}", param=param)
         self.pointer = pointer
         self.reason = reason
+
+    def about(self, param: str) -> Self:
+        """Return the same error about the field `param`."""
+        return type(self)(self.reason, pointer=self.pointer, param=param)
 
 
 class InvalidGrammar(GrammarError):

@@ -18,7 +18,7 @@ from sluicegate.grammar.reading.readings import ByteChoice, InLexeme, LastBracke
 from sluicegate.grammar.vocabulary.punctuation import PunctuationNode, PunctuationTrie
 from sluicegate.grammar.vocabulary.trie_node import TrieNode
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
-from sluicegate.plugins.errors import InvalidGrammar
+from sluicegate.plugins.errors import GrammarError, InvalidGrammar
 
 # Where pretty-printers break lines. Both ends are bounded so that a weak model cannot spin on blanks.
 _FLEXIBLE_BLOCK = r" |\r?\n(?: {0,64}|\t{1,32})"
@@ -164,9 +164,12 @@ def _lexemes(whitespace: str) -> tuple[DfaLexeme | None, DfaLexeme | None]:
 
 def _space_lexeme(pattern: str) -> DfaLexeme | None:
     """Return the lexeme of the non-empty matches of `pattern`. Raises `InvalidGrammar` if it can match anything but
-    JSON's whitespace."""
+    JSON's whitespace, another `GrammarError` if it cannot be read."""
     blank = CharDfa.from_pattern(r"[ \t\r\n]+", anchored=True)
-    found = CharDfa.from_pattern(pattern, anchored=True)
+    try:
+        found = CharDfa.from_pattern(pattern, anchored=True)
+    except GrammarError as error:
+        raise error.about("whitespace") from error
     if not found.difference(CharDfa.from_literal("")).is_subset(blank):
         raise InvalidGrammar(f"whitespace pattern {pattern!r} matches more than JSON's blanks", param="whitespace")
     inside = found.intersection(blank)

@@ -177,12 +177,26 @@ def test_a_socket_names_the_place(screened: TestApp) -> None:
 TYPO: Any = {"type": "object", "properties": {"a": {"type": "strng"}}}
 FORMAT: Any = {"type": "json_schema", "json_schema": {"name": "x", "schema": TYPO}}
 ODD: Any = {"grammar": {"whitespaces": " "}}
+UNREAD: list[tuple[str, Any]] = [
+    ("whitespace", "("),
+    ("whitespace", "[ ]{0,1000000}"),
+    ("blocklist_patterns", ["a", "("]),
+]
+"""Options with a pattern that cannot be read."""
 FLAT: Any = {"type": "function", "name": "f", "parameters": TYPO}
 SCHEMAS: list[tuple[str, Any, str]] = [
     (CHAT, {"messages": [HI], "response_format": FORMAT}, "response_format.json_schema.schema"),
     (CHAT, {"messages": [HI], "response_format": {"type": "json_object", "schema": TYPO}}, "response_format.schema"),
     (CHAT, {"messages": [HI], "guided_json": TYPO}, "guided_json"),
     (CHAT, {"messages": [HI], "guided_json": {}, "sluicegate": ODD}, "sluicegate.grammar.whitespaces"),
+    *(
+        (
+            CHAT,
+            {"messages": [HI], "guided_json": {}, "sluicegate": {"grammar": {name: value}}},
+            f"sluicegate.grammar.{name}",
+        )
+        for name, value in UNREAD
+    ),
     (CHAT, {"messages": [HI], "structured_outputs": {"json": TYPO}}, "structured_outputs.json"),
     (CHAT, {"messages": [HI], "structured_outputs": {"regex": "(a"}}, "structured_outputs.regex"),
     (CHAT, {"messages": [HI], "ebnf": "root ::= nobody"}, "ebnf"),

@@ -8,7 +8,7 @@ from sluicegate.grammar.automata import CharDfa
 from sluicegate.grammar.blocked.language.fold import BORDER, SPACE, symbols_of
 from sluicegate.grammar.blocked.language.phrases import Phrases
 from sluicegate.grammar.blocked.language.product import Classes, without_phrases
-from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar
+from sluicegate.plugins.errors import GrammarError, GrammarLimit, InvalidGrammar
 
 MOST_PHRASES = 20_000
 MOST_CHARACTERS = 1_000
@@ -78,7 +78,10 @@ def _without(patterns: tuple[str, ...]) -> CharDfa:
     """Accept texts in which none of `patterns` (Python's dialect) is found. Raises a `GrammarError`."""
     found = CharDfa.any_string()
     for pattern in patterns:
-        held = CharDfa.from_pattern(pattern, dialect="python")
+        try:
+            held = CharDfa.from_pattern(pattern, dialect="python")
+        except GrammarError as error:
+            raise error.about("blocklist_patterns") from error
         if held.accepts(""):
             raise InvalidGrammar(f"the pattern {pattern!r} is found in every text", param="blocklist_patterns")
         found = found.difference(held)
