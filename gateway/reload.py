@@ -108,7 +108,7 @@ class Reloader:
             raise ConfigurationError("this gateway was started without a configuration that could be read again")
         async with self._turn:
             wanted = await _read(self.source)
-            settings = _merged(self._stage_set.settings, wanted)
+            settings = exchanged(self._stage_set.settings, wanted)
             self._accounts.check_keys(settings.keys)
             modules = _forget_plugins()
             try:
@@ -172,7 +172,7 @@ async def _read(source: Callable[[], Settings]) -> Settings:
         ) from error
 
 
-def _merged(now: Settings, wanted: Settings) -> Settings:
+def exchanged(now: Settings, wanted: Settings) -> Settings:
     """Take from `wanted` what a reload can exchange, and all else from `now`."""
     pipeline = dataclasses.replace(now.pipeline, **{slot: getattr(wanted.pipeline, slot) for slot in SLOTS})
     stages = {**now.stages, **{slot: wanted.stages.get(slot, {}) for slot in SLOTS}}

@@ -259,6 +259,7 @@ async def _run(
     watcher = asyncio.create_task(_announce(server, runtime, listeners[0].getsockname(), on_ready))
     with contextlib.suppress(NotImplementedError):  # where the platform has no such signal
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, HangupHandler(runtime))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # it is held back until now
     try:
         await server.serve(sockets=listeners)
     finally:

@@ -16,6 +16,7 @@ from sluicegate.gateway.settings import Settings
 from sluicegate.plugins import AuditUnavailable, ConfigurationError, PluginError, RequestError
 
 log = logging.getLogger("sluicegate")
+LOOK_S = 0.1
 
 
 async def reload_audited(runtime: Runtime, by: str) -> ReloadReport:
@@ -65,9 +66,17 @@ class HangupHandler:
             self._task = asyncio.create_task(self._answer())
 
     async def _answer(self) -> None:
+        await self._started()
         while self._asked:
             self._asked = False
             await _reload(self._runtime)
+
+    async def _started(self) -> None:
+        """Wait until what a reload would exchange has been started."""
+        while True:
+            if self._runtime.ready or self._runtime.progress.failure is not None:
+                return
+            await asyncio.sleep(LOOK_S)
 
 
 async def _reload(runtime: Runtime) -> None:

@@ -6,12 +6,13 @@ import argparse
 import contextlib
 import gc
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from sluicegate.gateway.commands.worker_processes.processes import WorkerProcesses
-from sluicegate.gateway.commands.worker_processes.terms import check_workers, of_worker
+from sluicegate.gateway.commands.worker_processes.terms import check_workers, of_worker, reread
 from sluicegate.gateway.settings import Settings
 from sluicegate.plugins import ConfigurationError
 
@@ -27,6 +28,8 @@ def define(parser: argparse.ArgumentParser) -> None:
 
 
 def _serve(parsed: argparse.Namespace) -> int:
+    if hasattr(signal, "pthread_sigmask"):  # else a reload that is asked for during the start would end the process
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     from sluicegate.gateway.config import is_empty, load
 
     def read() -> Settings:
@@ -76,7 +79,8 @@ def _serve_together(settings: Settings, read: Callable[[], Settings], *, debug: 
         with _uncollected():
             from sluicegate.gateway.server import serve
 
-            own, again = of_worker(settings, number, port), lambda: of_worker(read(), number, port)
+            begun = reread(settings, read)  # one that begins again must not bring back keys and rails of before
+            own, again = of_worker(begun, number, port), lambda: of_worker(read(), number, port)
             return serve(own, again, debug=debug, on_ready=on_ready)
 
     begin_log("debug" if debug else settings.server.log_level, settings.server.log_form)

@@ -302,3 +302,26 @@ def test_sighup_reloads_a_running_server(tmp_path: Path) -> None:
     finally:
         process.terminate()
         process.wait(30)
+
+
+@pytest.mark.slow
+def test_sighup_during_the_start_is_answered_after_it(tmp_path: Path) -> None:
+    """Its default would end the process."""
+    config = tmp_path / "gateway.toml"
+    config.write_text("[server]\nport = 0\n")
+    command = [sys.executable, "-m", "sluicegate.gateway.commands.cli", "serve", "--config", str(config)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        until(lambda: holds_back_hangups(process.pid))
+        process.send_signal(signal.SIGHUP)
+        assert process.stdout is not None
+        url = process.stdout.readline().split(" on ")[1].strip()
+        until(lambda: "\nsluicegate_reload_done_total 1.0" in httpx.get(f"{url}/metrics", timeout=30).text)
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def holds_back_hangups(pid: int) -> bool:
+    [line] = [one for one in Path(f"/proc/{pid}/status").read_text().splitlines() if one.startswith("SigBlk:")]
+    return bool(int(line.split()[1], 16) >> (signal.SIGHUP - 1) & 1)

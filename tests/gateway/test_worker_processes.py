@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 
 from sluicegate.gateway.commands.cli import main
@@ -207,3 +209,66 @@ def test_what_keeps_a_worker_from_its_first_start_ends_all(failing: str, begun: 
         assert said.decode().count("cannot start") == 1
         assert sum(bool(pids(tmp_path, number)) for number in range(3)) <= begun
         assert not [pid for number in range(3) for pid in pids(tmp_path, number) if is_there(pid)]
+
+
+KEYED = """
+[server]
+port = 0
+workers = 2
+worker_port = {port}
+[pipeline]
+generate = ["upstream"]
+[stages.generate.upstream.models.far]
+url = "http://127.0.0.1:9/v1"
+allow_private = true
+[[keys]]
+id = "kept"
+key = "kept-key"
+"""
+TAKEN_OUT = '[[keys]]\nid = "taken-out"\nkey = "other-key"\n'
+
+
+@pytest.mark.slow
+def test_a_worker_that_begins_again_has_the_keys_that_were_reloaded(tmp_path: Path) -> None:
+    """A key that was taken out was served again by it."""
+    config, port = tmp_path / "gateway.toml", two_free_ports()
+    config.write_text(KEYED.format(port=port) + TAKEN_OUT, "utf-8")
+    command = [sys.executable, "-m", "sluicegate.gateway.commands.cli", "serve", "--config", str(config)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def statuses() -> list[int]:
+        """Return what each worker says to the key; 0 = it does not answer."""
+        return [status_of(f"http://127.0.0.1:{port + number}/v1/models", "other-key") for number in range(2)]
+
+    try:
+        until(lambda: statuses() == [200, 200])
+        config.write_text(KEYED.format(port=port), "utf-8")
+        process.send_signal(signal.SIGHUP)
+        until(lambda: statuses() == [401, 401])
+        found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, check=True)
+        os.kill(int(found.stdout.split()[0]), signal.SIGKILL)
+        until(lambda: 0 in statuses())
+        until(lambda: 0 not in statuses())
+        assert statuses() == [401, 401]
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def two_free_ports() -> int:
+    """Return the first of two in a row."""
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as first:
+            port: int = first.getsockname()[1]
+            try:
+                socket.create_server(("127.0.0.1", port + 1)).close()
+            except (OSError, OverflowError):
+                continue
+            return port
+
+
+def status_of(url: str, key: str) -> int:
+    try:
+        return httpx.get(url, headers={"authorization": f"Bearer {key}"}, timeout=30).status_code
+    except httpx.TransportError:
+        return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 
 from sluicegate.gateway.settings import Limits, Settings
@@ -70,6 +71,20 @@ def _check_journals(settings: Settings) -> None:
                 f"{place} holds usage of a worker that was killed and is not in the books yet; start once with "
                 f"--workers {int(place.name.rpartition('-')[2]) + 1} or more, which takes it back"
             )
+
+
+def reread(settings: Settings, read: Callable[[], Settings]) -> Settings:
+    """Return what a worker begins with: `settings`, which all began with, and what others have reloaded since. Raises
+    `ConfigurationError`, as a reload does where the last key is gone."""
+    from sluicegate.gateway.reload import exchanged
+
+    found = exchanged(settings, read())
+    if settings.keys and not found.keys:
+        raise ConfigurationError(
+            "no worker begins, since the last [[keys]] are gone, so that nobody would need a key; that takes a restart "
+            "of all of them"
+        )
+    return found
 
 
 def of_worker(settings: Settings, number: int, port: int) -> Settings:
