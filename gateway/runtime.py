@@ -35,7 +35,7 @@ from sluicegate.gateway.telemetry import Metrics, TraceSink
 from sluicegate.gateway.telemetry.loop_lag import LoopLag
 from sluicegate.gateway.telemetry.push import Pusher
 from sluicegate.gateway.workers import Workers
-from sluicegate.plugins import Caller, NotFound, Overloaded, RequestError, ServedModel, SluicegateError
+from sluicegate.plugins import Caller, Conflict, NotFound, Overloaded, RequestError, ServedModel, SluicegateError
 
 
 @dataclass(slots=True)
@@ -51,6 +51,8 @@ class Progress:
     """Why requests should go elsewhere although they are still served: the phase before a stop."""
     grpc: str = ""
     """Address of the gRPC server, `HOST:PORT`; '' = none."""
+    reload_workers: Callable[[], None] | None = None
+    """Has all workers of this one's parent reload; None: this gateway is no worker."""
     is_stopping: Callable[[], bool] = lambda: False
     """Whether the server accepts no more requests; set by the server."""
 
@@ -138,6 +140,15 @@ class Runtime:
         if self.mcp is None:
             raise NotFound("there are no MCP servers here; [mcp] in the configuration names them", code="mcp_off")
         return self.mcp
+
+    def check_shared(self) -> None:
+        """Check that a change of models or weights reaches all workers. Raises `Conflict`."""
+        if self.progress.reload_workers is not None and self.deployment is None:
+            count = self.settings.server.workers
+            raise Conflict(
+                f"this is one of {count} workers without a [database], which would change alone; set [database] url, "
+                "or change the configuration and restart"
+            )
 
     async def tell_others(self, what: str, content: Mapping[str, object]) -> None:
         """Announce a change to the other gateways of the deployment. Raises `Overloaded` where that is impossible."""

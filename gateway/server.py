@@ -115,12 +115,20 @@ def serve_runtime(
     gc.enable()
     server = Server(_uvicorn_config(settings, runtime), settings.server, runtime.progress)
     runtime.progress.is_stopping = lambda: server.is_closing
+    if on_ready is not None:
+        runtime.progress.reload_workers = partial(_reload_workers, os.getppid())
     listeners = _listening(listener or _bind(settings), settings)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         with_room(lambda: runner.run(_run(server, runtime, listeners, on_ready)))
     if runtime.progress.failure is not None:
         raise runtime.progress.failure
     return 0
+
+
+def _reload_workers(parent: int) -> None:
+    """Have the parent of all workers pass SIGHUP on. Without it this worker is about to end."""
+    if os.getppid() == parent:
+        os.kill(parent, signal.SIGHUP)
 
 
 class Server(uvicorn.Server):

@@ -52,6 +52,7 @@ def add_model_admin_routes(router: APIRouter, runtime: Runtime) -> None:
     async def add_model(request: Request, asked: NewModel) -> Any:
         """Load beside what runs; `replace`: requests that run finish on the old one."""
         by = operator_of(runtime, request)
+        runtime.check_shared()
         wanted = str(asked.settings.get("name") or asked.settings.get("path") or "")
         async with runtime.audit.change(name_of(by), "models.add", wanted, replace=asked.replace) as came:
             made = await _added(runtime, asked)
@@ -62,6 +63,7 @@ def add_model_admin_routes(router: APIRouter, runtime: Runtime) -> None:
     async def remove_model(request: Request, name: str) -> Any:
         """Remove a model. New requests do not find it; those that run finish. A 409 where a rail judges with it."""
         by = operator_of(runtime, request)
+        runtime.check_shared()
         async with runtime.audit.change(name_of(by), "models.remove", name):
             check_unused(name, runtime.stage_set.built["moderate"])
             await runtime.shelf.remove(name)
@@ -77,6 +79,7 @@ def add_model_admin_routes(router: APIRouter, runtime: Runtime) -> None:
     async def weights(request: Request, name: str, asked: Weights) -> Any:
         """Set a route's weights from the next request on: A/B, canary, or all to one version."""
         by = operator_of(runtime, request)
+        runtime.check_shared()
         change = {"before": _weights(runtime, name), "weights": asked.weights}
         async with runtime.audit.change(name_of(by), "routes.weights", name, **change):
             route = await runtime.routes.weigh(name, asked.weights, runtime.served_models, name_of(by))
@@ -87,6 +90,7 @@ def add_model_admin_routes(router: APIRouter, runtime: Runtime) -> None:
         """Put the weights before the last change in force again. `revision`, as `GET /admin/routes` gives it: the state
         to go back from; if another is in force, nothing changes, and the answer is a 409."""
         by, before = operator_of(runtime, request), _weights(runtime, name)
+        runtime.check_shared()
         async with runtime.audit.change(name_of(by), "routes.rollback", name, before=before) as came:
             route = await runtime.routes.roll_back(name, asked.revision if asked is not None else None)
             came["weights"] = dict(route.weights)

@@ -47,6 +47,8 @@ def add_reload_routes(router: APIRouter, runtime: Runtime) -> None:
             message = f"not reloaded, the old stays: a rail did not start ({type(error).__name__})"
             raise RequestError(message, code="stage_failed") from error
         await runtime.tell_others("reload", {})
+        if runtime.progress.reload_workers is not None and runtime.deployment is None:
+            runtime.progress.reload_workers()
         rails = [{"slot": slot, "name": name, "version": version} for slot, name, version in done.rails]
         return {"reloaded": True, "rails": rails, "restart_needed_for": list(done.restart)}
 

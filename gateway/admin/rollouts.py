@@ -54,6 +54,7 @@ def add_rollout_routes(router: APIRouter, runtime: Runtime) -> None:
     async def begin(request: Request, route: str, asked: NewRollout) -> Any:
         """Begin a rollout: a canary that takes over by itself, or is withdrawn."""
         by = name_of(operator_of(runtime, request))
+        runtime.check_shared()
         try:
             settings = read_settings(RolloutSettings, asked.settings, "settings")
             AnswerChecks(settings.checks, route)
@@ -67,6 +68,7 @@ def add_rollout_routes(router: APIRouter, runtime: Runtime) -> None:
         """Command a rollout. `hold`: take no further step, until `resume`. `stop`: send all requests to the baseline;
         `promote`: to the canary."""
         by, action = name_of(operator_of(runtime, request)), _action(verb)
+        runtime.check_shared()
         async with runtime.audit.change(by, f"rollouts.{verb}", route, reason=asked.reason):
             return view(await runtime.rollouts.command(route, action, by, asked.reason), time.time())
 

@@ -224,35 +224,63 @@ allow_private = true
 [[keys]]
 id = "kept"
 key = "kept-key"
+scopes = ["admin"]
 """
 TAKEN_OUT = '[[keys]]\nid = "taken-out"\nkey = "other-key"\n'
+
+
+@contextmanager
+def keyed(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], list[str]]]:
+    """Run two workers; yield the process and the address of each. A key that both serve is out of the file by then."""
+    config, port = folder / "gateway.toml", two_free_ports()
+    config.write_text(KEYED.format(port=port) + TAKEN_OUT, "utf-8")
+    command = [sys.executable, "-m", "sluicegate.gateway.commands.cli", "serve", "--config", str(config)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    urls = [f"http://127.0.0.1:{port + number}" for number in range(2)]
+    try:
+        until(lambda: statuses(urls) == [200, 200])
+        config.write_text(KEYED.format(port=port), "utf-8")
+        yield process, urls
+    finally:
+        process.terminate()
+        process.wait(60)
 
 
 @pytest.mark.slow
 def test_a_worker_that_begins_again_has_the_keys_that_were_reloaded(tmp_path: Path) -> None:
     """A key that was taken out was served again by it."""
-    config, port = tmp_path / "gateway.toml", two_free_ports()
-    config.write_text(KEYED.format(port=port) + TAKEN_OUT, "utf-8")
-    command = [sys.executable, "-m", "sluicegate.gateway.commands.cli", "serve", "--config", str(config)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def statuses() -> list[int]:
-        """Return what each worker says to the key; 0 = it does not answer."""
-        return [status_of(f"http://127.0.0.1:{port + number}/v1/models", "other-key") for number in range(2)]
-
-    try:
-        until(lambda: statuses() == [200, 200])
-        config.write_text(KEYED.format(port=port), "utf-8")
+    with keyed(tmp_path) as (process, urls):
         process.send_signal(signal.SIGHUP)
-        until(lambda: statuses() == [401, 401])
+        until(lambda: statuses(urls) == [401, 401])
         found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, check=True)
         os.kill(int(found.stdout.split()[0]), signal.SIGKILL)
-        until(lambda: 0 in statuses())
-        until(lambda: 0 not in statuses())
-        assert statuses() == [401, 401]
-    finally:
-        process.terminate()
-        process.wait(60)
+        until(lambda: 0 in statuses(urls))
+        until(lambda: 0 not in statuses(urls))
+        assert statuses(urls) == [401, 401]
+
+
+@pytest.mark.slow
+def test_an_operator_reloads_all_workers_at_one_and_changes_nothing_at_one_alone(tmp_path: Path) -> None:
+    heads = {"authorization": "Bearer kept-key"}
+    with keyed(tmp_path) as (_, urls):
+        assert httpx.post(f"{urls[1]}/admin/reload", headers=heads, timeout=30).status_code == 200
+        until(lambda: statuses(urls) == [401, 401])
+        model = {"settings": {"name": "more", "url": "http://127.0.0.1:9/v1", "allow_private": True}}
+        changes: list[tuple[str, str, object]] = [
+            ("POST", "/admin/models", model),
+            ("DELETE", "/admin/models/far", None),
+            ("PUT", "/admin/routes/far/weights", {"weights": {"far": 1}}),
+            ("POST", "/admin/rollouts/far/stop", {}),
+        ]
+        for method, path, body in changes:
+            answer = httpx.request(method, urls[0] + path, json=body, headers=heads, timeout=30)
+            assert answer.status_code == 409, path
+            assert "one of 2 workers without a [database]" in answer.json()["error"]["message"]
+
+
+def statuses(urls: list[str]) -> list[int]:
+    """Return what each worker says to the key that is taken out; 0 = it does not answer."""
+    return [status_of(f"{url}/v1/models", "other-key") for url in urls]
 
 
 def two_free_ports() -> int:
