@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sluicegate.gateway.audit.chain import Anchor, anchor_of, line_of, torn
+from sluicegate.gateway.audit.last_line import LastLine
 from sluicegate.gateway.settings import AuditSettings
 from sluicegate.plugins import AuditUnavailable, ConfigurationError, SluicegateError
 
@@ -32,12 +33,13 @@ class AuditWriter:
         self._path = path
         self._secret = secret
         self._last = Anchor()
+        self._kept = LastLine(path)
         self._turn = threading.Lock()
 
     def write(self, entry: Mapping[str, Any]) -> Anchor:
         """Return where the chain stands then. Raises `OSError`; then the line is not there, or it is cut short and the
         next one says so."""
-        with self._turn, self._locked() as descriptor:
+        with self._turn, self._kept.held(), self._locked() as descriptor:
             now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
             here = {"at": now, "host": socket.gethostname(), "pid": os.getpid()}
             self._last, part, ended = self._end(descriptor)
@@ -46,6 +48,7 @@ class AuditWriter:
                 line, self._last = line_of({**said, **here}, self._last, self._secret)
                 lines += line
             _append(descriptor, lines)
+            self._kept.note(self._last)
             return self._last
 
     @contextlib.contextmanager
@@ -63,7 +66,7 @@ class AuditWriter:
 
     def _end(self, descriptor: int) -> tuple[Anchor, bytes, bool]:
         """Return where the chain stands, what a crash left after its last line, and whether the file ends with a
-        newline. A file that begins anew continues what this process wrote last."""
+        newline. A file that begins anew continues what this process, or any other, wrote last."""
         size = os.fstat(descriptor).st_size
         tail = os.pread(descriptor, 2 * LONGEST_LINE, max(0, size - 2 * LONGEST_LINE)) if size else b""
         lines = tail.split(b"\n")
@@ -72,7 +75,8 @@ class AuditWriter:
         for at in range(len(lines) - 1, -1, -1):
             if (found := anchor_of(lines[at])) is not None:
                 return found, b"\n".join(lines[at + 1 :]), ended
-        return self._last, b"\n".join(lines), ended
+        last = max(self._last, self._kept.read(), key=lambda anchor: anchor.seq)
+        return last, b"\n".join(lines), ended
 
 
 class AuditTrail:

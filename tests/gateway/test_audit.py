@@ -155,6 +155,42 @@ def test_a_log_that_is_moved_away_goes_on_in_the_next_file(tmp_path: Path) -> No
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize("first", ["another", "one that was behind", "one after all ended"])
+def test_whoever_begins_the_next_file_continues_the_chain(first: str, tmp_path: Path) -> None:
+    """A command, which has written nothing yet, or a gateway beside which another one wrote the last line."""
+    path = tmp_path / "audit.jsonl"
+    one, other = AuditWriter(path, b""), AuditWriter(path, b"")
+    one.write({"action": "a"})
+    other.write({"action": "b"})
+    os.rename(path, tmp_path / "audit.jsonl.1")
+    writer = one if first == "one that was behind" else AuditWriter(path, b"")
+    if first == "one after all ended":
+        del one, other
+    assert writer.write({"action": "c"}).seq == 3
+    AuditWriter(path, b"").write({"action": "d"})
+    lines = [*(tmp_path / "audit.jsonl.1").read_bytes().splitlines(True), *path.read_bytes().splitlines(True)]
+    found = audited(lines, b"")
+    assert (found.broken, found.entries) == (None, 4)
+
+
+@pytest.mark.parametrize("content", [b"", b"nonsense", b"\xff" * 500, b"-3:" + b"0" * 64, b"9:short"])
+def test_a_note_that_is_none_costs_no_line(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    (tmp_path / "audit.jsonl.last").write_bytes(content)
+    writer = AuditWriter(path, b"")
+    assert [writer.write({"action": "a"}).seq for _ in range(2)] == [1, 2]
+    assert audited(path.read_bytes().splitlines(True), b"").entries == 2
+
+
+def test_a_folder_that_takes_no_note_costs_no_line(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    (tmp_path / "audit.jsonl.last").mkdir()
+    writer = AuditWriter(path, b"")
+    writer.write({"action": "a"})
+    os.rename(path, tmp_path / "audit.jsonl.1")
+    assert writer.write({"action": "b"}).seq == 2, "one process alone knows where it stands"
+
+
 def test_facts_that_no_line_has_room_for_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     AuditWriter(path, b"").write({"action": "a", "facts": {"x": "\U0001f600" * 400_000}})
