@@ -37,6 +37,7 @@ def add_reload_routes(router: APIRouter, runtime: Runtime) -> None:
     async def reload(request: Request) -> Any:
         """Reload rails and policies. Answers 400 where the new configuration does not hold; the old one then stays."""
         by = operator_of(runtime, request)
+        runtime.check_ready()  # what it would exchange is being started
         try:
             done = await reload_audited(runtime, name_of(by))
         except (ConfigurationError, PluginError) as error:

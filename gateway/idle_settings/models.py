@@ -18,6 +18,7 @@ from sluicegate.gateway.upstream.settings import STAGE, UpstreamSettings
 from sluicegate.plugins import read_settings
 
 UNSERVED = "which no stage of [pipeline] generate serves"
+GUARDS = ("guard", "token-guard")
 OTHER_MODELS, MCP = "*", "mcp/"
 """What a price may be of besides a model."""
 
@@ -43,7 +44,9 @@ def idle_models(settings: Settings) -> list[str]:
         return []
     known = served.models | served.aliases | set(settings.routing.models)
     prices = {name for names in served.priced_as.values() for name in names}
-    unserved = [(place, model) for place, model in (*_routes(settings), *_claims(settings)) if model not in known]
+    named = (*_routes(settings), *_claims(settings))
+    unserved = [(place, model) for place, model in named if model not in known]
+    unserved += [(place, model) for place, model in _judges(settings) if model not in served.models]
     unserved += [("[accounts.prices]", name) for name in _models_priced(settings) if name not in prices]
     found = [f"{place} names the model {model!r}, {UNSERVED}" for place, model in unserved]
     return [*found, *(f"{who}: {text}" for who, limits in _limited(settings) for text in idle_budget(limits, settings))]
@@ -110,6 +113,15 @@ def _claims(settings: Settings) -> Iterator[tuple[str, str]]:
     for name, policy in settings.policies.items():
         models = policy.get("models") if isinstance(policy, Mapping) else None
         yield from ((f"[policies.{name}] models", one) for one in models or () if "*" not in str(one))
+
+
+def _judges(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield (place, model) of the models that judge answers; a start refuses one that is not served."""
+    for stage in settings.pipeline.moderate:
+        table = settings.of_stage("moderate", stage)
+        guard = table.get("guard") if stage == "cascade" else table if stage in GUARDS else None
+        if isinstance(guard, Mapping) and "model" in guard:
+            yield f"[stages.moderate.{stage}]", str(guard["model"])
 
 
 def _models_priced(settings: Settings) -> list[str]:

@@ -27,6 +27,11 @@ ENGINE: dict[str, Any] = {
 KEY = {"id": "a", "key": "key-of-a"}
 
 
+def judged(stage: str, table: dict[str, Any]) -> dict[str, Any]:
+    pipeline = {**UPSTREAM["pipeline"], "moderate": [stage]}
+    return {"pipeline": pipeline, "stages": {**UPSTREAM["stages"], "moderate": {stage: table}}}
+
+
 @pytest.mark.parametrize(
     ("tables", "said"),
     [
@@ -41,6 +46,9 @@ KEY = {"id": "a", "key": "key-of-a"}
         ({"accounts": {"prices": {"larg": {"input": 1}}}}, "[accounts.prices]"),
         ({"keys": [{**KEY, "models": ["larg"]}]}, "key 'a'"),
         ({"policies": {"p": {"models": ["larg"]}}}, "[policies.p] models"),
+        (judged("guard", {"model": "larg", "form": "llama_guard"}), "[stages.moderate.guard]"),
+        (judged("token-guard", {"model": "larg"}), "[stages.moderate.token-guard]"),
+        (judged("cascade", {"guard": {"model": "larg", "form": "llama_guard"}}), "[stages.moderate.cascade]"),
     ],
 )
 def test_a_model_that_is_named_and_not_served_is_warned_of(tables: dict[str, Any], said: str) -> None:

@@ -269,6 +269,16 @@ def test_a_key_that_needs_a_rail_is_not_served_where_a_policy_keeps_it_from_acti
             assert answer.status_code == status
 
 
+def test_nothing_is_reloaded_while_the_stages_start(bench: Bench) -> None:
+    """Those that are exchanged meanwhile would be started once they are closed."""
+    progress = bench.app.runtime.progress
+    progress.state = "starting generate engine"
+    refused = bench.reload()
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "overloaded")
+    progress.state = "ready"
+    assert bench.reload().status_code == 200
+
+
 @pytest.mark.slow
 def test_sighup_reloads_a_running_server(tmp_path: Path) -> None:
     config = tmp_path / "gateway.toml"
