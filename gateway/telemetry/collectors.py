@@ -33,7 +33,10 @@ def safely(stats: Stats, of: str) -> Mapping[str, float]:
     """Return the numbers of one stage, or none where it fails: one that cannot count must not take every other number
     with it."""
     try:
-        return {name: float(value) for name, value in stats().items()}
+        found = stats()
+        if not all(isinstance(name, str) for name in found):
+            raise TypeError(f"expected names of numbers, found {list(found)!r}")
+        return {name: float(value) for name, value in found.items()}
     except Exception:
         log.exception("the numbers of %s cannot be read", of)
         return {}

@@ -14,7 +14,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from sluicegate.gateway.telemetry import Metrics, semconv
-from sluicegate.gateway.telemetry.collectors import ALIASES, Buckets, LabelledCounts
+from sluicegate.gateway.telemetry.collectors import ALIASES, Buckets, LabelledCounts, StageCollector
 from sluicegate.gateway.telemetry.gpu import Gpus
 from sluicegate.gateway.telemetry.labels import OTHER, Labels
 from sluicegate.gateway.telemetry.metrics import Objectives
@@ -109,6 +109,21 @@ def test_buckets_count_as_a_histogram_does() -> None:
     found = {s.labels.get("le", s.name): s.value for s in family.samples}
     assert (found["0.1"], found["0.2"], found["+Inf"]) == (2, 3, 4)
     assert found["g_sum"] == pytest.approx(5.3)
+
+
+@pytest.mark.parametrize("stats", [{1: 2}, {None: 1}, {"a": None}, {"a": "many"}, None, 5])
+def test_a_stage_whose_numbers_are_none_takes_no_other_number_with_it(stats: Any) -> None:
+    class Stage:
+        def __init__(self, stats: Any) -> None:
+            self._stats = stats
+
+        def stats(self) -> Any:
+            return self._stats
+
+    registry = CollectorRegistry()
+    registry.register(StageCollector(lambda: {"moderate": [("odd", Stage(stats)), ("fine", Stage({"a": 1}))]}))
+    found = [sample.name for family in registry.collect() for sample in family.samples]
+    assert found == ["sluicegate_moderate_fine_a"]
 
 
 @pytest.mark.parametrize("accept", ["*/*", OPENMETRICS["accept"]])
