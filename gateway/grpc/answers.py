@@ -12,7 +12,7 @@ from sluicegate.gateway.answer.custom_text import TextDecoder, text_of
 from sluicegate.gateway.answer.delta import Delta
 from sluicegate.gateway.answer.partial import PartialValues
 from sluicegate.gateway.api.body.parsing import Parsed
-from sluicegate.gateway.api.dialects.chat_answer import answered_content
+from sluicegate.gateway.api.dialects.chat_answer import answered_content, answered_logprobs
 from sluicegate.gateway.api.extras import delta_notes, extension, finite, late_notes
 from sluicegate.gateway.grpc import messages
 from sluicegate.gateway.request.context import Exchange
@@ -123,7 +123,7 @@ def _choice(answer: Answer, exchange: Exchange) -> messages.Choice:
             for call in calls
         ],
         finish_reason=answer.finish_reason,
-        logprobs=_logprobs(answer.logprobs),
+        logprobs=_logprobs(answered_logprobs(answer, exchange)),
     )
 
 

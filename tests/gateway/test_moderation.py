@@ -89,10 +89,14 @@ def test_a_blocked_stream_ends_as_one(blocking: RunningGateway) -> None:
 
 
 def test_a_blocked_whole_answer_shows_no_half_json(blocking: RunningGateway) -> None:
-    answer = blocking.client().chat.completions.create(model="bundled", messages=MESSAGES, response_format=FORMAT)
-    choice = answer.choices[0]
-    assert (choice.finish_reason, choice.message.content) == ("content_filter", None)
-    assert choice.message.refusal
+    for asked in ({}, {"logprobs": True, "top_logprobs": 2}):
+        answer: Any = blocking.client().chat.completions.create(
+            model="bundled", messages=MESSAGES, response_format=FORMAT, **asked
+        )
+        choice = answer.choices[0]
+        assert (choice.finish_reason, choice.message.content) == ("content_filter", None)
+        assert choice.message.refusal
+        assert choice.logprobs is None, "nor in the tokens"
 
 
 def test_what_must_match_a_pattern_is_blocked_rather_than_changed(redacting: RunningGateway) -> None:

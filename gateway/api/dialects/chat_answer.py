@@ -13,7 +13,7 @@ from sluicegate.gateway.api.body.parsing import Parsed
 from sluicegate.gateway.api.dialects.chunks import ChunkStream, envelope
 from sluicegate.gateway.api.extras import delta_notes, extended, logprobs, usage
 from sluicegate.gateway.request.context import Exchange
-from sluicegate.plugins import Answer, ToolCall, exact_json
+from sluicegate.plugins import Answer, TokenLogprob, ToolCall, exact_json
 
 
 def completion(exchange: Exchange, *, explain: bool) -> bytes:
@@ -106,7 +106,7 @@ def _choice(answer: Answer, exchange: Exchange) -> dict[str, Any]:
     return {
         "index": answer.index,
         "message": message,
-        "logprobs": logprobs(answer.logprobs),
+        "logprobs": logprobs(answered_logprobs(answer, exchange)),
         "finish_reason": answer.finish_reason,
     }
 
@@ -119,8 +119,7 @@ def _call(call: ToolCall, custom: frozenset[str]) -> dict[str, Any]:
 
 def answered_content(answer: Answer, exchange: Exchange) -> str | None:
     """Return None for a structured answer that stopped half-way: half a JSON text is of no use to anyone."""
-    stopped = answer.finish_reason == "content_filter" or answer.refusal is not None
-    if stopped and exchange.request.constraint is not None:
+    if _is_half(answer, exchange):
         return None
     return answer.text if answer.text or not (answer.tool_calls or _declined(answer)) else None
 
@@ -128,3 +127,13 @@ def answered_content(answer: Answer, exchange: Exchange) -> str | None:
 def _declined(answer: Answer) -> bool:
     """Return whether another server said why it does not answer."""
     return answer.refusal is not None and answer.finish_reason != "content_filter"
+
+
+def answered_logprobs(answer: Answer, exchange: Exchange) -> tuple[TokenLogprob, ...]:
+    """Return the log probabilities of the text that is answered: none where it is left out."""
+    return () if _is_half(answer, exchange) else answer.logprobs
+
+
+def _is_half(answer: Answer, exchange: Exchange) -> bool:
+    stopped = answer.finish_reason == "content_filter" or answer.refusal is not None
+    return stopped and exchange.request.constraint is not None
