@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from sluicegate.gateway.rails.policy import RailSlot
+from sluicegate.gateway.rails.stage_calls import contained
 from sluicegate.gateway.rails.states import reads_states
 from sluicegate.gateway.workers import Workers
 from sluicegate.plugins import (
@@ -24,7 +25,7 @@ from sluicegate.plugins import (
     offers,
 )
 from sluicegate.plugins.circuit_breaker import CircuitBreaker
-from sluicegate.safety import RailPolicy
+from sluicegate.safety import RAIL_FAILURES, RailPolicy
 
 log = logging.getLogger("sluicegate.rails")
 MAX_PAUSE_S = 300.0
@@ -138,8 +139,8 @@ async def judges(rail: JudgingRail, rail_policy: RailPolicy) -> bool:
     try:
         session = rail.follow(request, Caller(tenant="probe"), "content", JudgingTerms())
         async with asyncio.timeout(min(rail_policy.budget_s or PROBE_S, PROBE_S)):
-            await session.feed(f"Hello {secrets.token_hex(4)}")
-            await session.close()
+            await contained(lambda: session.feed(f"Hello {secrets.token_hex(4)}"), "the judge")
+            await contained(session.close, "the judge")
     except Exception:
         return False
     return True
@@ -151,6 +152,6 @@ def reads(rail: OutputRail) -> bool:
         session = rail.open(Request("probe", "probe", (Message("user", "Hello"),)), Caller(tenant="probe"), "content")
         session.feed(f"Hello {secrets.token_hex(4)}")
         session.close()
-    except Exception:
+    except RAIL_FAILURES:
         return False
     return True

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from asyncio import CancelledError
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from sluicegate.plugins import ClearingSession, RailSession, Verdict, offers
 from sluicegate.safety.rail_policy import RailPolicy
 
-RAIL_FAILURES = (Exception, SystemExit, GeneratorExit, CancelledError)
-"""What raised in a rail's code is a failure of that rail: nothing is awaited there, so none of it is the caller's."""
+RAIL_FAILURES = (BaseException,)
+"""What raised in a rail's code is a failure of that rail: nothing is awaited there, so none of it is the caller's, and
+a server takes signals elsewhere. In a program of your own Ctrl-C counts as one, too, while a rail computes."""
 
 
 @dataclass(slots=True)

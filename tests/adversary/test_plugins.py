@@ -262,7 +262,7 @@ def test_a_stage_that_cancels_itself_is_a_failure_of_that_stage(stream: bool) ->
 @pytest.mark.parametrize("place", ["open", "feed", "close"])
 @pytest.mark.parametrize(
     "error",
-    [RuntimeError("no"), SystemExit(1), GeneratorExit(), asyncio.CancelledError()],
+    [RuntimeError("no"), SystemExit(1), KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError(), Rude()],
     ids=lambda e: type(e).__name__,
 )
 def test_an_output_rail_that_ends_the_process_is_a_rail_that_failed(
@@ -293,6 +293,14 @@ def test_an_output_rail_that_ends_the_process_is_a_rail_that_failed(
     with TestApp(register, pipeline={"moderate": ["ending"]}) as app:
         reply = app.ask(stream=stream)
         assert (reply.text, reply.finish_reason) == ("", "content_filter"), reply
+        tried = app.client.post("/admin/rails/try", json={"text": "Hello"})
+        assert [one["action"] for one in tried.json()["data"] if one["rail"] == "ending"] == ["failed"], tried.text
+        for _ in range(6):  # past what opens the breaker, and tries the rail on a text of ours
+            judged = app.client.post("/v1/moderations", json={"input": "Hello"})
+            assert judged.json()["error"]["code"] == "stage_failed"
+            app.ask(stream=stream)
+        assert judged.status_code == 503
+        assert app.client.get("/healthz").status_code == 200
 
 
 def test_code_that_keeps_the_event_loop_is_named_while_it_does(caplog: pytest.LogCaptureFixture) -> None:

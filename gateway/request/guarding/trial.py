@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sluicegate.gateway.rails.policy import RailSlot
+from sluicegate.gateway.rails.stage_calls import contained
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.guarding.judge import PIECE_CHARS, followed
 from sluicegate.gateway.request.guarding.screening import RequestTexts, asked
@@ -78,7 +79,7 @@ async def _timed(slot: RailSlot, name: str, terms: RailPolicy, turn: Awaitable[R
     all the same."""
     began = time.perf_counter()
     try:
-        trial = await turn
+        trial = await contained(lambda: turn, "the rail")
     except Exception as error:
         said = error.message if isinstance(error, SluicegateError) else str(error)
         trial = RailTrial(slot, name, terms.mode, "failed", f"{type(error).__name__}: {said[:300]}")
