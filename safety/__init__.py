@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sluicegate.safety.window.json_window import JsonLocation, JsonWindow, Redactor, replace_in_strings
     from sluicegate.safety.window.redactable import redactor_for, schemas_at
     from sluicegate.safety.window.released import Redaction, Released
-    from sluicegate.safety.window.verdict_check import CheckedSession, check_verdict
+    from sluicegate.safety.window.verdict_check import CheckedSession, check_verdict, is_whole_text
 
 __all__ = [
     "LEAD",
@@ -73,6 +73,7 @@ __all__ = [
     "decoded_escape",
     "find_all",
     "is_built_in",
+    "is_whole_text",
     "reads_borders",
     "redactor_for",
     "register",
@@ -118,6 +119,7 @@ __getattr__ = lazily(
         "UnchangedWindow": "window.holdback",
         "CheckedSession": "window.verdict_check",
         "check_verdict": "window.verdict_check",
+        "is_whole_text": "window.verdict_check",
         "compile_patterns": "rules.patterns",
         "decoded_escape": "window.json_position",
         "compile_phrases": "rules.blocklist",

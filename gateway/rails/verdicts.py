@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sluicegate.plugins import Mark, Message, Request, ScreenResult, Text, texts_of, with_texts
+from sluicegate.safety import is_whole_text
 
 ACTIONS = ("pass", "redact", "block", "escalate")
 WORST = {"pass": 0, "redact": 1, "escalate": 2, "block": 3}
@@ -26,8 +27,8 @@ MAX_RESTORE, MAX_PLACEHOLDER = 10_000, 200
 
 
 def checked(found: Any, request: Request) -> ScreenResult:
-    """Return `found` with `reason` and `told` cut to `MAX_REASON` and `MAX_TOLD` characters. Raises `TypeError`,
-    `ValueError`."""
+    """Return `found` with `reason` and `told` cut to `MAX_REASON` and `MAX_TOLD` characters that can be sent. Raises
+    `TypeError`, `ValueError`."""
     if not isinstance(found, ScreenResult) or found.action not in ACTIONS:
         raise TypeError(f"screen() answered {type(found).__name__}")
     if not isinstance(found.reason, str) or not isinstance(found.told, str):
@@ -39,9 +40,15 @@ def checked(found: Any, request: Request) -> ScreenResult:
     _check_marks(found.marks)
     if found.action == "redact" and found.messages is None and not found.texts:
         raise TypeError("redact without messages")
-    if len(found.reason) <= MAX_REASON and len(found.told) <= MAX_TOLD:
+    reason, told = _shown(found.reason, MAX_REASON), _shown(found.told, MAX_TOLD)
+    if (reason, told) == (found.reason, found.told):
         return found
-    return dataclasses.replace(found, reason=found.reason[:MAX_REASON], told=found.told[:MAX_TOLD])
+    return dataclasses.replace(found, reason=reason, told=told)
+
+
+def _shown(text: str, most: int) -> str:
+    """Return a text that any encoder takes, of at most `most` characters: half of a surrogate pair becomes `?`."""
+    return text[:most].encode("utf-8", "replace").decode("utf-8")
 
 
 def _check_score(score: Any) -> None:
@@ -58,8 +65,11 @@ def _check_messages(found: Any, request: Request) -> None:
     if not isinstance(found, tuple) or len(found) != len(request.messages):
         raise ValueError(f"{len(request.messages)} messages were to be screened, and other ones came back")
     for before, after in zip(request.messages, found, strict=True):
-        if after is not before and _frame(after) != _frame(before):
+        if after is before:
+            continue
+        if _frame(after) != _frame(before):
             raise ValueError("a message came back with more changed than its text")
+        _check_whole(after.content, *(call.arguments for call in after.tool_calls))
     _check_growth(_chars(found), _chars(request.messages))
 
 
@@ -77,6 +87,11 @@ def _chars(messages: tuple[Message, ...]) -> int:
     return sum(len(m.content) + sum(len(call.arguments) for call in m.tool_calls) for m in messages)
 
 
+def _check_whole(*texts: str) -> None:
+    if not all(map(is_whole_text, texts)):
+        raise ValueError("a text came back with half of a surrogate pair, which no encoding can send")
+
+
 def _check_growth(after: int, before: int) -> None:
     if after > MAX_GROWTH * before + MAX_NEW:
         raise ValueError(f"{before} characters were to be screened, and {after} came back")
@@ -91,6 +106,7 @@ def _check_texts(found: ScreenResult, request: Request) -> None:
     for path, new in found.texts.items():
         if path not in known or not isinstance(new, str):
             raise ValueError("`texts` must give texts for paths of `texts_of(request)`")
+        _check_whole(new)
     _check_growth(sum(map(len, found.texts.values())), sum(len(known[path].text) for path in found.texts))
 
 
@@ -100,6 +116,7 @@ def _check_restore(restore: Any) -> None:
     for name, value in restore.items():
         if not isinstance(name, str) or not isinstance(value, str) or not 0 < len(name) <= MAX_PLACEHOLDER:
             raise TypeError(f"a placeholder must be a text of 1 to {MAX_PLACEHOLDER} characters that stands for a text")
+        _check_whole(name, value)
 
 
 def _check_marks(marks: Any) -> None:
@@ -108,6 +125,7 @@ def _check_marks(marks: Any) -> None:
     for mark in marks:
         if not isinstance(mark, Mark) or not isinstance(mark.label, str) or len(mark.label) > MAX_LABEL:
             raise TypeError(f"a mark must be a `Mark` with a label of at most {MAX_LABEL} characters")
+        _check_whole(mark.label)
         if not isinstance(mark.start, int) or not isinstance(mark.end, int) or not 0 <= mark.start <= mark.end:
             raise TypeError("a mark must lie between two places of its text, in order")
 

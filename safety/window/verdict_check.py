@@ -88,6 +88,19 @@ def _check_offset(name: str, place: Any) -> None:
 def _check_text(name: str, text: Any) -> None:
     if not isinstance(text, str):
         raise BadVerdict(f"{name} is of type {type(text).__name__}, must be a text (str)")
+    if not is_whole_text(text):
+        raise BadVerdict(f"{name} holds half of a surrogate pair, which no encoding can send")
+
+
+def is_whole_text(text: str) -> bool:
+    """Return whether a text can be encoded: one with half of a surrogate pair fails wherever it is sent or stored."""
+    if text.isascii():
+        return True
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _check_spans(spans: Any) -> None:

@@ -8,13 +8,14 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
 
 from sluicegate.gateway.testing import TestApp
-from sluicegate.plugins import Message, Request, ScreenResult, Verdict
+from sluicegate.plugins import Mark, Message, Request, ScreenResult, Span, Verdict
 from tests.waiting import until
 
 Act = Callable[[Request], Any]
@@ -315,3 +316,78 @@ def test_code_that_keeps_the_event_loop_is_named_while_it_does(caplog: pytest.Lo
     [said] = [line for line in caplog.messages if "stands still" in line]
     assert re.search(r"test_plugins\.py:\d+ waits < test_plugins\.py:\d+ screen < ", said)
     assert "secret" not in said
+
+
+HALF = "\ud800"
+"""Half of a surrogate pair, which no encoding can send: a rail gets it by cutting a text as JSON spells it."""
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        lambda end: Verdict(0, block=HALF),
+        lambda end: Verdict(end, escalate=HALF),
+        lambda end: Verdict(end, scores=((HALF, 0.5),)),
+        lambda end: Verdict(end, redact=(Span(0, 1, HALF),)),
+        lambda end: Verdict(end, redact=(Span(0, 1, "x", HALF),)),
+    ],
+)
+def test_a_verdict_that_nobody_can_be_sent_is_none(verdict: Any) -> None:
+    """It made the answer a 500, and the console's list of requests as long as the request stood in it."""
+
+    class Session:
+        def __init__(self) -> None:
+            self._end = 0
+
+        def feed(self, text: str) -> Verdict:
+            self._end += len(text)
+            found: Verdict = verdict(self._end)
+            return found
+
+        def close(self) -> Verdict:
+            found: Verdict = verdict(self._end)
+            return found
+
+    class Odd:
+        name = "odd"
+
+        def open(self, *given: Any) -> Session:
+            return Session()
+
+    with TestApp(
+        lambda registry: registry.add("moderate", "odd", lambda _: Odd()), pipeline={"moderate": ["odd"]}
+    ) as app:
+        for stream in (False, True):
+            reply = app.ask(stream=stream)
+            assert (reply.text, reply.finish_reason) == ("", "content_filter"), reply
+        assert app.client.post("/v1/moderations", json={"input": "Hello"}).json()["error"]["code"] == "stage_failed"
+        assert app.client.post("/admin/rails/try", json={"text": "Hello"}).json()["data"][-1]["action"] == "failed"
+        assert app.client.get("/admin/console/requests").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("result", "status", "code"),
+    [
+        (lambda request: ScreenResult("block", HALF, told=HALF), 400, "content_filter"),
+        (lambda request: ScreenResult(marks=(Mark(HALF, ("messages", 0, "content"), 0, 1),)), 500, "stage_failed"),
+        (lambda request: ScreenResult(restore={"<A>": HALF}), 500, "stage_failed"),
+        (
+            lambda request: ScreenResult(
+                "redact", "x", messages=tuple([replace(m, content=HALF) for m in request.messages])
+            ),
+            500,
+            "stage_failed",
+        ),
+    ],
+)
+def test_what_an_input_rail_says_can_be_sent_or_is_a_failure_of_it(result: Any, status: int, code: str) -> None:
+    class Odd:
+        async def screen(self, request: Request, caller: Any) -> Any:
+            return result(request)
+
+    with TestApp(lambda registry: registry.add("screen", "odd", lambda _: Odd()), pipeline={"screen": ["odd"]}) as app:
+        body = {"model": "scripted", "messages": [{"role": "user", "content": "Hello"}]}
+        answer = app.client.post("/v1/chat/completions", json=body)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+        assert app.client.post("/admin/rails/try", json={"text": "Hello"}).status_code == 200
+        assert app.client.get("/admin/console/requests").status_code == 200
