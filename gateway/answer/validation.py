@@ -112,7 +112,10 @@ class Validator:
             return f"not JSON: {error}"
         if constraint.kind == "json_object":
             return None if isinstance(value, dict) else "not a JSON object"
-        return self._schema_complaint(constraint.value, value)
+        found = self._schema_complaint(constraint.value, value)
+        if found is None or self._schema_complaint(constraint.value, _AS_DOUBLES.decode(text)) is None:
+            return None
+        return found
 
     def _schema_complaint(self, schema: Any, value: Any) -> str | None:
         """Return what is wrong with `value`, or None. The specification leaves open whether `format` asserts: what is
@@ -166,6 +169,9 @@ def _number(text: str) -> Decimal:
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no_constant, parse_float=_number)
 """Parses numbers as decimals: as a binary fraction, 200000660123000000000700.0 is no multiple of 3."""
+_AS_DOUBLES = json.JSONDecoder()
+"""Parses numbers as clients do: 12345678901234567168.0 is 1.2345678901234567e19. For texts that the other parsed; what
+is valid in one of both readings is valid."""
 
 
 def _refuse(uri: str) -> Any:

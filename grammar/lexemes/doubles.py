@@ -16,7 +16,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from sluicegate.grammar.automata import ByteDfa, CharDfa, byte_difference, number_dfa, utf8
-from sluicegate.grammar.schema.numbers import Numbers, NumberSet, plain_text
+from sluicegate.grammar.schema.numbers import WHOLE_DOUBLES, Numbers, NumberSet, plain_text
 
 _MOST_VALUES = 16
 _MOST_STATES = 50_000
@@ -39,10 +39,15 @@ def _regions(parts: NumberSet) -> Iterator[ByteDfa]:
     for part in parts:
         if part.step is None:
             yield from (_near(*side) for side in sorted(_sides(part)))
-        elif part.step.denominator == 1 and part.step > 1:
+        elif part.step.denominator == 1 and (part.step > 1 or _is_large(part)):
             yield _long_fractions()
         for places in sorted({_places(step) for step in part.not_steps}):
             yield _near_multiples(places)
+
+
+def _is_large(part: Numbers) -> bool:
+    bounds = [bound[0] for bound in (part.low, part.high) if bound is not None]
+    return any(abs(bound) >= WHOLE_DOUBLES for bound in bounds)
 
 
 def _sides(part: Numbers) -> set[tuple[Fraction, bool]]:

@@ -26,7 +26,7 @@ from sluicegate.plugins.errors import GrammarLimit
 
 _LOOK_EVERY = 64
 """Constants between two checks of the clock."""
-_TOO_LARGE = 10**308
+_TOO_LARGE, _WORD = 10**308, 2**64
 _LISTED = 2_000
 """From this many constants on, a list is spelled without exponents."""
 _OF_SPELLING = 25
@@ -147,17 +147,32 @@ def spellings(value: Fraction, only_plain: bool = False, few: bool = False) -> l
     found = {plain}
     if abs(value) >= _TOO_LARGE:  # but for these digits readers would turn it into infinity
         return [plain.encode()]
+    if abs(value) >= numbers.WHOLE_DOUBLES:
+        return _of_large(value, plain, few)
     if value.denominator == 1:
         found.add(plain + ".0")
     if value == 0:
         found |= {"-0", "-0.0"}
-    digits = plain.lstrip("-").replace(".", "").strip("0") or "0"
     if value and not few and (len(plain) > 5 or abs(value) >= 1000 or value.denominator > 1):
-        found |= _exponent_forms(value, digits)
+        found |= _exponent_forms(value)
     return sorted(text.encode() for text in found)
 
 
-def _exponent_forms(value: Fraction, digits: str) -> set[str]:
+def _of_large(value: Fraction, plain: str, few: bool) -> list[bytes]:
+    """Return the spellings of a number so large that not all whole numbers near it are doubles: with a point or an
+    exponent readers take it for one. `1e23` is 99999999999999991611392, which validators do not take for it."""
+    if Fraction(float(value)) != value:
+        return [plain.encode()]
+    shortest = Fraction(repr(float(value)))
+    found = {plain + ".0"}
+    if shortest == value or abs(value) < _WORD:
+        found.add(plain)
+    found |= set() if few else _exponent_forms(shortest)
+    return sorted(text.encode() for text in found)
+
+
+def _exponent_forms(value: Fraction) -> set[str]:
+    digits = numbers.plain_text(value).lstrip("-").replace(".", "").strip("0") or "0"
     sign = "-" if value < 0 else ""
     size = abs(value)
     if size >= 1:

@@ -22,13 +22,16 @@ from sluicegate.grammar.schema.containers import (
 )
 from sluicegate.grammar.schema.document import Subschema
 from sluicegate.grammar.schema.lint import compile_pattern
-from sluicegate.grammar.schema.numbers import Numbers, NumberSet
+from sluicegate.grammar.schema.numbers import WHOLE_DOUBLES, Numbers, NumberSet
 from sluicegate.grammar.schema.strings import Strings, StringSet
 
 
 def exact(number: int | float) -> Fraction:
-    """Return the decimal that the schema spells."""
-    return Fraction(number) if isinstance(number, int) else Fraction(repr(number))
+    """Return the decimal that the schema spells; of a double that is too large for a fraction, its own value, which is
+    what validators compare whole numbers with."""
+    if isinstance(number, int) or abs(number) >= WHOLE_DOUBLES:
+        return Fraction(number)
+    return Fraction(repr(number))
 
 
 def numbers_of(node: Subschema) -> NumberSet:

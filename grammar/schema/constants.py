@@ -8,7 +8,7 @@ from typing import Any
 
 from sluicegate.grammar.budget.remembered import remembered
 from sluicegate.grammar.schema.containers import NEVER, Array, Constant, Items, Members, Object
-from sluicegate.grammar.schema.numbers import Numbers
+from sluicegate.grammar.schema.numbers import WHOLE_DOUBLES, Numbers
 from sluicegate.grammar.schema.strings import Strings
 from sluicegate.grammar.schema.value_set import NOTHING, ValueSet, only
 
@@ -24,9 +24,9 @@ def constant_set(text: str) -> ValueSet:
     `const` and `enum` evaluate nothing for `unevaluatedProperties`."""
     if not text:
         return NOTHING
-    value = json.loads(text, parse_float=str, parse_int=str) if text[0] in "-0123456789" else json.loads(text)
+    value = json.loads(text, parse_float=_exact, parse_int=Fraction) if text[0] in "-0123456789" else json.loads(text)
     if text[0] in "-0123456789":
-        return only(numbers=(Numbers(values=frozenset({Fraction(value)})),))
+        return only(numbers=(Numbers(values=frozenset({value})),))
     if value is None or isinstance(value, bool):
         return only(null=True) if value is None else only(booleans=frozenset({value}))
     if isinstance(value, str):
@@ -38,6 +38,11 @@ def constant_set(text: str) -> ValueSet:
         tuple((name, (Constant(json_text(item)),)) for name, item in value.items()), (), NEVER, silent=True
     )
     return only(objects=(Object(parts=(members,), required=tuple(value)),))
+
+
+def _exact(text: str) -> Fraction:
+    """Return the number that `text` spells; see `assertions.exact`."""
+    return Fraction(float(text)) if abs(Fraction(text)) >= WHOLE_DOUBLES else Fraction(text)
 
 
 def canonical(value: Any) -> Any:

@@ -54,6 +54,8 @@ class Numbers:
         return number not in self.minus and all((number / step).denominator != 1 for step in self.not_steps)
 
 
+WHOLE_DOUBLES: Final = 2**53
+"""From here on doubles are whole numbers, and not all of these are doubles."""
 NumberSet = tuple[Numbers, ...]
 EVERY: Final[NumberSet] = (Numbers(),)
 NOTHING: Final[NumberSet] = ()

@@ -9,7 +9,10 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from sluicegate.gateway.answer.validation import Validator
 from sluicegate.grammar import GrammarOptions, compile_json_schema
+from sluicegate.plugins import Answer, Constraint
+from sluicegate.plugins.testing import make_request
 from tests.grammar.grammar_checks import allowed, byte_vocabulary, reads
 
 NUMBER: dict[str, Any] = {"type": "number"}
@@ -99,6 +102,36 @@ def test_an_integer_of_draft_4_has_no_point_whatever_else_is_asked(more: Any) ->
     assert reads(compiled, "10")
     assert reads(compiled, "120")
     for text in ("10.0", "1e1", "100e-1", "10.00"):
+        assert not reads(compiled, text), text
+
+
+@pytest.mark.parametrize(
+    ("schema", "written", "refused"),
+    [
+        ({"const": 1234567890123456789}, ["1234567890123456789"], ["1234567890123456789.0", "1234567890123456790"]),
+        ({"enum": [9007199254740993, 2]}, ["9007199254740993", "2", "2.0"], ["9007199254740993.0"]),
+        ({"const": 1e22}, ["1e22", "1e+22", "10000000000000000000000", "10000000000000000000000.0"], ["2e22"]),
+        ({"const": 1e23}, ["1e+23", "1e23"], ["99999999999999991611392", "100000000000000000000000"]),
+        (
+            {"const": 1.2345678901234567e19},
+            ["1.2345678901234567e+19", "12345678901234567168.0"],
+            ["12345678901234567000"],
+        ),
+        ({"const": 2**60}, ["1152921504606846976", "1152921504606846976.0"], ["1152921504606846977"]),
+        (WHOLE | {"minimum": 9007199254740993}, ["9007199254740993"], ["9007199254740993.0", "9007199254740992"]),
+        (WHOLE | {"maximum": 1e23}, ["1", "99999999999999991611392"], ["100000000000000000000000"]),
+    ],
+)
+def test_large_whole_numbers_are_spelled_as_those_that_are_compared(
+    schema: Any, written: list[str], refused: list[str]
+) -> None:
+    """Whole numbers are read exactly where they have no point, and as doubles where they do."""
+    compiled, judge = compile_json_schema(schema, byte_vocabulary()), Validator()
+    request = make_request(constraint=Constraint("json_schema", schema))
+    for text in written:
+        assert reads(compiled, text), text
+        assert judge.complaint(request, Answer(0, text, "stop")) is None, text
+    for text in refused:
         assert not reads(compiled, text), text
 
 
