@@ -8,10 +8,16 @@ from collections import OrderedDict
 from typing import Any
 
 from sluicegate.grammar.compile_pool import CompileJob
+from sluicegate.plugins.memory.freed import give_back
 
 KEPT_BYTES = 256 << 20
 """Most bytes of all kept grammars together. The usual one takes some 50 kB, so that their number bounds them; one
 schema of 8 MB, or one Lark grammar of 150 kB, takes 40 MB."""
+_GARBAGE = 0.25
+"""Most of that, beside what is kept, that dropped grammars may take until they are collected."""
+_USES = 64
+"""Uses after which grammars are measured again, or a quarter of their number where this is more: it takes a
+microsecond for each."""
 
 Key = tuple[str, bytes]
 
@@ -19,8 +25,10 @@ Key = tuple[str, bytes]
 class KeptGrammars:
     """Keeps up to `most` grammars of `KEPT_BYTES`, and the last one however large it is. Used on one event loop.
 
+    A grammar grows while matchers use it: what they add is counted after some uses of any.
+
     Grammars hold themselves in cycles, and the collector counts objects, not the megabytes of tables that one object
-    has: it is called where as many bytes as may be kept were dropped.
+    has: it is called where kept and dropped ones together are a quarter more than may be kept.
     """
 
     def __init__(self, most: int) -> None:
@@ -28,9 +36,15 @@ class KeptGrammars:
         self._jobs: OrderedDict[Key, tuple[CompileJob, int]] = OrderedDict()
         self._bytes = 0
         self._dropped_bytes = 0
+        self._uses = 0
 
     def __len__(self) -> int:
         return len(self._jobs)
+
+    @property
+    def bytes(self) -> int:
+        """Return the bytes of all that is kept, as they were measured last."""
+        return self._bytes
 
     def get(self, key: Key) -> CompileJob | None:
         """Return the compilation under `key`, which may still run; None where there is none, or it failed."""
@@ -41,6 +55,7 @@ class KeptGrammars:
             self._drop(key)
             return None
         self._jobs.move_to_end(key)
+        self._used()
         return found[0]
 
     def keep(self, key: Key, job: CompileJob) -> None:
@@ -57,7 +72,22 @@ class KeptGrammars:
         self._bytes += job.kept_bytes
         if _failed(job.done):
             self._drop(key)
+        self._used()
         self._make_room()
+
+    def _used(self) -> None:
+        self._uses += 1
+        if self._uses > max(_USES, len(self._jobs) // 4):
+            self._uses = 0
+            self._measure()
+            self._make_room()
+
+    def _measure(self) -> None:
+        """Count what matchers have added to each grammar."""
+        for key, (job, _) in self._jobs.items():
+            if job.done.done() and not _failed(job.done):
+                self._jobs[key] = job, job.kept_bytes + job.done.result().learned_bytes
+        self._bytes = sum(size for _, size in self._jobs.values())
 
     def _make_room(self) -> None:
         while len(self._jobs) > self._most or (self._bytes > KEPT_BYTES and len(self._jobs) > 1):
@@ -67,9 +97,13 @@ class KeptGrammars:
         found = self._jobs.pop(key)[1]
         self._bytes -= found
         self._dropped_bytes += found
-        if self._dropped_bytes > KEPT_BYTES:
+        if (
+            self._bytes + self._dropped_bytes > (1 + _GARBAGE) * KEPT_BYTES
+            and self._dropped_bytes > _GARBAGE * KEPT_BYTES
+        ):
             self._dropped_bytes = 0
             gc.collect()
+            give_back()
 
 
 def _failed(done: asyncio.Future[Any]) -> bool:

@@ -17,11 +17,11 @@ from sluicegate.grammar.vocabulary import kernels
 from sluicegate.grammar.vocabulary.punctuation import HERE, PunctuationNode, PunctuationTrie, bits_of
 
 _ALPHANUMERIC = frozenset(b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-_MOST_WORDS = 20_000
+_MOST_WORDS, _LONG_WORD = 20_000, 200
+"""Most words that are kept, and the most bytes of each."""
 _FEW_WORDS, _FEW_SPECIAL = 1_000, 50
 """Up to this many words, and this many of them that begin with neither a letter nor a digit, are processed one by one,
 so that the results are shared with other lists; larger lists are followed all at once."""
-_MOST_LEXEMES = 5_000
 _MANY_CHILDREN = 12
 Opening = tuple[int, tuple[tuple[int, int], ...]]
 """(nodes inside the lexeme, ((outcome, nodes where it may end), ...))."""
@@ -39,7 +39,7 @@ def of_scalar(lexeme: Lexeme, punctuation: PunctuationTrie) -> tuple[int, int]:
 
 
 def opening_of(lexeme: Lexeme, punctuation: PunctuationTrie) -> Opening:
-    found: Opening | None = punctuation.lexemes.get(lexeme)
+    found = _known(lexeme, punctuation)
     if found is None:
         if isinstance(lexeme, Literals):
             return _of_literals(lexeme, punctuation)
@@ -54,10 +54,18 @@ def opening_of(lexeme: Lexeme, punctuation: PunctuationTrie) -> Opening:
             found = _of_counted(lexeme, punctuation)
         else:
             found = by_steps(lexeme, start)
-        if len(punctuation.lexemes) >= _MOST_LEXEMES:
-            punctuation.lexemes.clear()
-        punctuation.lexemes[lexeme] = found
+        _keep(lexeme, punctuation, found)
     return found
+
+
+def _known(lexeme: Lexeme, punctuation: PunctuationTrie) -> Opening | None:
+    return None if lexeme.openings is None else lexeme.openings.get(punctuation.identity)
+
+
+def _keep(lexeme: Lexeme, punctuation: PunctuationTrie, found: Opening) -> None:
+    if lexeme.openings is None:
+        lexeme.openings = {}
+    lexeme.openings[punctuation.identity] = found
 
 
 def of_automaton(lexeme: DfaLexeme, start: PunctuationNode, punctuation: PunctuationTrie) -> Opening:
@@ -129,9 +137,8 @@ def by_steps(lexeme: Lexeme, start: PunctuationNode) -> Opening:
 def _of_literals(lexeme: Literals, punctuation: PunctuationTrie) -> Opening:
     start = punctuation.root.below(QUOTE)
     if start is not None and _are_many(lexeme.words):
-        found: Opening | None = lexeme.openings.get(punctuation)
-        if found is None:
-            found = lexeme.openings[punctuation] = by_steps(lexeme, start)
+        found = by_steps(lexeme, start)
+        _keep(lexeme, punctuation, found)
         return found
     read = 0
     ended: list[tuple[int, int]] = []
@@ -168,9 +175,10 @@ def of_word(word: bytes, punctuation: PunctuationTrie) -> tuple[int, int]:
             if found is None:
                 inside, ended = by_steps(Literals([(word, 0)]), start)
                 found = (inside, ended[0][1] if ended else 0)
-        if len(punctuation.words) >= _MOST_WORDS:
-            punctuation.words.clear()
-        punctuation.words[word] = found
+        if len(word) <= _LONG_WORD:
+            if len(punctuation.words) >= _MOST_WORDS:
+                punctuation.words.clear()
+            punctuation.words[word] = found
     return found
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 from sluicegate.grammar.automata import CharDfa
 from sluicegate.grammar.budget.meter import tick
+from sluicegate.grammar.budget.remembered import remembered
 from sluicegate.grammar.lexemes.base import QUOTE
 from sluicegate.grammar.lexemes.counted import Counted
 from sluicegate.grammar.lexemes.length_bounds import CountedState, LengthBounds
@@ -104,7 +104,7 @@ def _letters(bounds: LengthBounds, state: int, size: int) -> list[tuple[str, int
     return [(letter, target) for _, letter, target in sorted(found)]
 
 
-@lru_cache(maxsize=200)
+@remembered(200)
 def _readable(dfa: CharDfa) -> dict[int, list[tuple[int, str]]]:
     """Return the most readable characters of each class, with their ranks."""
     table = dfa.table

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any
 
 from sluicegate.grammar.automata import CharDfa
 from sluicegate.grammar.budget.meter import charge
+from sluicegate.grammar.budget.remembered import remembered
 from sluicegate.grammar.completion.counted_words import RANK
 from sluicegate.grammar.lexemes.base import BACKSLASH, DfaLexeme
 from sluicegate.grammar.lexemes.counted import Counted
@@ -121,7 +121,7 @@ def _fitting(bounds: LengthBounds, size: int) -> Iterator[str]:
         pending += [(target, text + letter) for _, letter, target in reversed(found)]
 
 
-@lru_cache(maxsize=200)
+@remembered(200)
 def _letters(dfa: CharDfa) -> dict[int, list[tuple[int, str]]]:
     """Return characters of each class with their ranks: the printable ones of ASCII, and some others."""
     table = dfa.table

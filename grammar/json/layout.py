@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from sluicegate.grammar.automata import CharDfa, utf8
+from sluicegate.grammar.budget.remembered import remembered
 from sluicegate.grammar.classification.openings import of_scalar
 from sluicegate.grammar.lexemes.base import DfaLexeme
 from sluicegate.grammar.options import GrammarOptions
@@ -152,16 +153,21 @@ class Layout:
         return self.spaced_lookahead(self.block, found, punctuation)
 
 
-@lru_cache(maxsize=64)
 def _lexemes(whitespace: str) -> tuple[DfaLexeme | None, DfaLexeme | None]:
     if whitespace == "compact":
         return None, None
     if whitespace == "flexible":
-        return _space_lexeme(_FLEXIBLE_BLOCK), _space_lexeme(_FLEXIBLE_COLON)
+        return _flexible()
     lexeme = _space_lexeme(whitespace)
     return lexeme, lexeme
 
 
+@lru_cache(maxsize=1)
+def _flexible() -> tuple[DfaLexeme | None, DfaLexeme | None]:
+    return _space_lexeme(_FLEXIBLE_BLOCK), _space_lexeme(_FLEXIBLE_COLON)
+
+
+@remembered(64)
 def _space_lexeme(pattern: str) -> DfaLexeme | None:
     """Return the lexeme of the non-empty matches of `pattern`. Raises `InvalidGrammar` if it can match anything but
     JSON's whitespace, another `GrammarError` if it cannot be read."""

@@ -43,6 +43,10 @@ class Lexeme:
     place: str = ""
     """What an error calls the part of the grammar that this lexeme reads; "" where what follows says it."""
 
+    openings: dict[object, Any] | None = None
+    """What it reads of tries of punctuation, by their `identity`, see `classification.openings`. Kept here: what a
+    vocabulary kept would outlive the lexeme, whose table may take megabytes."""
+
     @abstractmethod
     def next(self, state: State, byte: int) -> State | None: ...
 

@@ -16,6 +16,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from sluicegate.grammar.automata import ByteDfa, CharDfa, byte_difference, number_dfa, utf8
+from sluicegate.grammar.budget.remembered import remembered
 from sluicegate.grammar.schema.numbers import WHOLE_DOUBLES, Numbers, NumberSet, plain_text
 
 _MOST_VALUES = 16
@@ -58,7 +59,7 @@ def _sides(part: Numbers) -> set[tuple[Fraction, bool]]:
     return {(value, up) for value, up in found if value}  # doubles are denser around 0 than digits are written
 
 
-@lru_cache(maxsize=200)
+@remembered(200)
 def _near(value: Fraction, up: bool) -> ByteDfa:
     """Return the spellings of the numbers between `value` and the next double above it, or below."""
     beyond = _beyond(value, up)

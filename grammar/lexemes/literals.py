@@ -6,7 +6,7 @@ import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sluicegate.grammar.budget.meter import charge
 from sluicegate.grammar.lexemes.base import BACKSLASH, QUOTE
@@ -59,8 +59,6 @@ class Literals(WordList[Window]):
         super().__init__(words)
         self.start = _new(Window, (0, len(words), 0, b""))
         self._is_ascii: bool | None = None
-        self.openings: dict[Any, Any] = {}
-        """Results for tries of punctuation; kept here, since long lists should not outlive their grammar."""
 
     @property
     def is_ascii(self) -> bool:

@@ -99,7 +99,7 @@ def new_numbers(parts: NumberSet, digits: NumberDigits) -> None:
     _plain_numbers(tuple([part for part in parts if part.values is None]), digits)
 
 
-@lru_cache(maxsize=200)
+@remembered(200)
 def _plain_numbers(parts: NumberSet, digits: NumberDigits) -> tuple[DfaLexeme, NumberSupply] | None:
     """Return the lexeme of the spellings without exponents, and what counts them: the spellings of what is given can
     be told there."""
@@ -112,7 +112,7 @@ def _plain_numbers(parts: NumberSet, digits: NumberDigits) -> tuple[DfaLexeme, N
     return None
 
 
-@lru_cache(maxsize=500)
+@remembered(500)
 def _number_lexemes(parts: NumberSet, digits: NumberDigits = NumberDigits()) -> tuple[Lexeme, ...]:
     if not parts:
         return ()

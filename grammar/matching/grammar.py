@@ -79,6 +79,11 @@ class LazyGrammar:
         states = ParserStates(self.vocabulary, self._reading_limit, self._trailing)
         return states, states.intern(self._start())
 
+    @property
+    def learned_bytes(self) -> int:
+        """Return about how many bytes its matchers have added since it was compiled."""
+        return self._states.bytes_kept
+
     def matcher(self) -> LazyMatcher:
         """Make a new matcher. What earlier ones worked out is shared until it is too much; then it is left to them."""
         if self._states.full:

@@ -21,6 +21,8 @@ from sluicegate.grammar.token_ids import I32
 UNKNOWN = -2
 REFUSED = -1
 _FIRST_ROOM = 256
+_BYTES = 2_500
+"""Of a configuration beside its row, with its frames and steps."""
 _OF_CONFIGURATION, _OF_PART = 30, 3
 """Work charged for a new configuration, and for each part that is followed."""
 
@@ -68,6 +70,10 @@ class Configurations:
         self.loops: npt.NDArray[np.int64] = np.zeros(_FIRST_ROOM, np.int64)
         self.leaving: Flags = np.zeros(_FIRST_ROOM, np.bool_)
         self._firsts: dict[ParseFrame, Flags] = {}
+
+    @property
+    def bytes_kept(self) -> int:
+        return self.table.nbytes + _BYTES * len(self.all)
 
     def at(self, frame: ParseFrame) -> Configuration:
         """Return the configuration at the beginning of `frame`."""

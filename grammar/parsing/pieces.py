@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sluicegate.grammar.budget.meter import charge, left, look, tick
+from sluicegate.grammar.budget.room import room, twice
 from sluicegate.grammar.parsing import gathering as g
 from sluicegate.grammar.parsing import walks
 from sluicegate.grammar.parsing.configurations import Configurations
@@ -42,6 +43,8 @@ _OF_RUN, _NODES_A_CHARGE, _WAITING_A_CHARGE = 10, 22, 2
 _BYTES_A_CHARGE = 5_000
 """Bytes that tables grow by, copies included, per unit of charge."""
 _FIRST = np.ones(1, np.bool_)
+_FIRST_PAGES = 60_000
+"""Bytes of the first pages of tables that lie in room of their own, and of smaller tables."""
 
 
 Start = int | frozenset[int] | tuple[int, ...]
@@ -85,14 +88,14 @@ class LexemePieces:
             lexer.accepting, lexer.classes, np.array(configurations.ignored, np.int32),
             np.array([*configurations.outside_terminals], np.int32), symbols.hole, wanted_end,
         )  # fmt: skip
-        self._pairs = np.empty((MOST_PAIRS, 4), np.int64)
-        self._waiting = np.empty((MOST_PAIRS, 4), np.int32)
-        self._exits = np.empty((MOST_PAIRS, 2), np.int32)
+        self._pairs: I64 = room((MOST_PAIRS, 4), np.int64)
+        self._waiting: I32 = room((MOST_PAIRS, 4), np.int32)
+        self._exits: I32 = room((MOST_PAIRS, 2), np.int32)
         self._state = np.zeros(g.N_STATE, np.int64)
         self._path = np.empty((5, 1024), np.int32)
         self.saw_many = False
         """Whether the last part was given up because of the nodes that it visited."""
-        self._marks = np.empty((g.MARKED, len(self._nodes) // 32 + 1), np.int32)
+        self._marks: I32 = room((g.MARKED, len(self._nodes) // 32 + 1), np.int32)
         self._marked = np.empty(g.MARKED, np.int32)
         self.renew()
 
@@ -106,16 +109,16 @@ class LexemePieces:
         self._shift_keys, self._shift_values = np.zeros(1 << 10, np.int64), np.zeros(1 << 10, np.int32)
         self._shifts = 0
         # what is not looked at before it is written is left as it is: clearing room takes longer than a small grammar
-        self._pool = np.empty(1 << 19, np.int32)
+        self._pool: I32 = room((1 << 19,), np.int32)
         self._places, self._place_bits = np.empty((1 << 9, 4), np.int64), np.empty((1 << 9, words), np.int64)
         self._slots = np.zeros(1 << 11, np.int64)
         self._begun = np.zeros(256, np.int32)
         self._keys, self._values = np.zeros(1 << 11, np.int64), np.empty(1 << 11, np.int32)
-        self._pieces = np.empty((1 << 11, 5), np.int32)
-        self._ids = np.empty(1 << 18, np.int32)
+        self._pieces: I32 = room((1 << 11, 5), np.int32)
+        self._ids: I32 = room((1 << 18,), np.int32)
         self._rows = np.zeros((2, self._vocabulary.row_words), np.int32)
         self._counts = np.zeros(7, np.int64)
-        self._indexed = np.empty(1 << 19, np.int32)
+        self._indexed: I32 = room((1 << 19,), np.int32)
         self._state[:] = 0
         self.root = self.settled(np.zeros(1, np.int32)).number
 
@@ -125,6 +128,12 @@ class LexemePieces:
         numbers = counts[walks.N_IDS] + counts[walks.N_NODES] + counts[walks.N_INDEXED]
         rows = counts[walks.N_ROWS] * self._rows.shape[1]
         return int(4 * (numbers + rows) + 60 * counts[walks.N_PIECES]) + 200 * len(self._frames)
+
+    @property
+    def bytes_at_first(self) -> int:
+        """Return the bytes of the tables that are cleared before the first piece, and of the first pages of others."""
+        cleared = (self._slots, self._keys, self._values, self._places, self._place_bits, self._shift_keys, self._rows)
+        return sum([table.nbytes for table in cleared]) + _FIRST_PAGES
 
     # --- places -------------------------------------------------------------------------------------------------------
 
@@ -277,11 +286,11 @@ class LexemePieces:
         """Make room for another piece and `nodes` places."""
         counts, before = self._counts, self._bytes_of_tables()
         while counts[walks.N_INDEXED] + walks.INDEX + self._nodes.shape[0] > len(self._indexed):
-            self._indexed = _twice(self._indexed)
+            self._indexed = twice(self._indexed)
         while counts[walks.N_NODES] + max(nodes, self._nodes.shape[0]) > len(self._pool):
-            self._pool = _twice(self._pool)
+            self._pool = twice(self._pool)
         if 2 * counts[walks.N_PLACES] >= len(self._places):
-            self._places, self._place_bits = _twice(self._places), _twice(self._place_bits)
+            self._places, self._place_bits = twice(self._places), twice(self._place_bits)
             self._slots = np.zeros(4 * len(self._places), np.int64)
             for number, digest in enumerate(self._places[: counts[walks.N_PLACES], 2].tolist()):
                 slot = (digest ^ (digest >> 15)) & (len(self._slots) - 1)
@@ -289,12 +298,12 @@ class LexemePieces:
                     slot = (slot + 1) & (len(self._slots) - 1)
                 self._slots[slot] = number + 1
         if 2 * counts[walks.N_PIECES] >= len(self._pieces):
-            self._pieces = _twice(self._pieces)
+            self._pieces = twice(self._pieces)
             self._keys, self._values = _larger_table(self._keys, self._values)
         if 2 * (counts[walks.N_IDS] + walks.SPARSE) > len(self._ids):
-            self._ids = _twice(self._ids)
+            self._ids = twice(self._ids)
         if counts[walks.N_ROWS] == len(self._rows):
-            self._rows = _twice(self._rows)
+            self._rows = twice(self._rows)
         charge((self._bytes_of_tables() - before) / _BYTES_A_CHARGE)
 
     def _bytes_of_tables(self) -> int:

@@ -83,6 +83,7 @@ class TokenParts:
         """Add the tokens that stay inside the automaton; return where others may leave it, and the frame there, whose
         text may end or go on outside."""
         self._make_room()
+        builder.tables[id(self)] = self.bytes_kept
         rows: dict[int, I32] = {}
         outer: list[tuple[BoundaryNodes, ParseFrame]] = []
         for part in self._all(at, outer):
@@ -92,6 +93,10 @@ class TokenParts:
         if rows:
             builder.rows.append(self._join(rows))
         return outer
+
+    @property
+    def bytes_kept(self) -> int:
+        return self._kept + self._pieces.bytes_kept + self._pieces.bytes_at_first + self.configurations.bytes_kept
 
     def _all(self, at: Configuration, outer: list[tuple[BoundaryNodes, ParseFrame]]) -> Iterator[TokenPart]:
         frames = self.configurations.frames

@@ -12,7 +12,7 @@ from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 class MaskBuilder:
     """Mutable; one per mask. `rows`: bitmasks of sure tokens, `sure`: further sure tokens."""
 
-    __slots__ = ("direct", "doubtful", "guards", "rows", "sure", "vocabulary")
+    __slots__ = ("direct", "doubtful", "guards", "rows", "sure", "tables", "vocabulary")
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
@@ -22,6 +22,8 @@ class MaskBuilder:
         """By guards, and whether these are asked about the open string, or about the next one if none is open."""
         self.guards: tuple[Guard, ...] = ()
         self.direct = False
+        self.tables: dict[int, int] = {}
+        """Bytes of the tables that a parser of rules keeps, by its id."""
 
     def add(self, ids: I32 | None) -> None:
         """Add `ids`, under the present `guards`."""

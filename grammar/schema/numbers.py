@@ -17,6 +17,7 @@ from sluicegate.grammar.automata import (
     number_dfa,
     utf8,
 )
+from sluicegate.grammar.budget.remembered import remembered
 from sluicegate.grammar.given.texts import GivenTexts
 from sluicegate.plugins.frozen import frozen_when_checked
 
@@ -197,7 +198,7 @@ def supply(parts: NumberSet) -> int | None:
     return found
 
 
-@lru_cache(maxsize=500)
+@remembered(500)
 def automaton(parts: NumberSet) -> ByteDfa | None:
     """Return the automaton of all JSON spellings; None if there are none. Raises `GrammarLimit`."""
     union_of: ByteDfa | None = None

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -93,8 +92,8 @@ class PunctuationTrie:
         self._behind: dict[tuple[int, int], int] = {}
         self.words: dict[bytes, tuple[int, int]] = {}
         """What strings read from their opening quote on; see `reach`."""
-        self.lexemes: dict[Any, Any] = {}
-        """The same for lexemes that have not begun."""
+        self.identity = object()
+        """Names it in what lexemes keep of it, which may live longer."""
         self.begun: list[int] = []
         """By number of characters, nodes that strings reach with no more; empty until `openings` is asked for them."""
         self.simple = self.root.find(b'"\\u') is None

@@ -1,1 +1,1 @@
-"""Place memory of the process: stack space, huge pages."""
+"""Place memory of the process: stack space, huge pages, what was freed."""

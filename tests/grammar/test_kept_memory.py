@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import weakref
 from typing import Any
 
 import numpy as np
 import pytest
 
-from sluicegate.grammar import InvalidGrammar, compile_lark, compile_regex, kept_grammars
+from sluicegate.grammar import InvalidGrammar, compile_json_schema, compile_lark, compile_regex, kept_grammars
+from sluicegate.grammar.automata.byte_level.string_bodies import StringTable
 from sluicegate.grammar.budget import remembered
+from sluicegate.grammar.budget.room import room
 from sluicegate.grammar.schema import constants, strings
 from sluicegate.grammar.store.footprint import footprint
 from sluicegate.plugins import Constraint
@@ -111,3 +115,93 @@ def test_a_footprint_holds_the_tables_of_a_grammar_and_not_its_vocabulary() -> N
     large = compile_lark('start: "' + "x" * 5_000 + '"', vocabulary)
     assert footprint(small, (vocabulary,), 20_000)[0] < 200_000
     assert footprint(large, (vocabulary,), 100_000)[0] > 1_000_000
+
+
+def tables() -> int:
+    """Return how many tables of strings there are, behind a collection."""
+    remembered.remembered.forget()
+    gc.collect()
+    return sum(type(one) is StringTable for one in gc.get_objects())
+
+
+def test_a_vocabulary_keeps_no_lexeme_of_a_grammar_that_is_gone() -> None:
+    vocabulary = byte_vocabulary()
+    row = np.zeros(vocabulary.row_words, np.int32)
+
+    def use(number: int) -> None:
+        schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": f"^{number}[a-z]{{9}}$"}}}
+        matcher = compile_json_schema({**schema, "required": ["a"]}, vocabulary).matcher()
+        for byte in b'{"a":"':
+            matcher.fill_mask(row)
+            matcher.accept(byte)
+
+    use(0)
+    before = tables()
+    for number in range(1, 9):
+        use(number)
+    assert tables() <= before + 1
+
+
+async def test_what_matchers_add_to_a_grammar_counts_where_it_is_kept(
+    model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_grammars, "_USES", 0)
+    stage = build({"cache_dir": ""})
+    constraint = Constraint("lark", "start: /[a-z]+/ /[0-9]+/")
+    grammar = await stage.compile(constraint, model)
+    await stage.compile(constraint, model)
+    before = stage._grammars.bytes
+    matcher, row = grammar.matcher(), np.zeros(grammar.vocabulary.row_words, np.int32)
+    matcher.fill_mask(row)
+    await stage.compile(constraint, model)
+    assert stage._grammars.bytes > before + 100_000  # the tables for masks
+    await stage.close()
+
+
+def test_room_is_zeros_that_can_be_written_to() -> None:
+    table = room((3, 5), np.int64)
+    assert (table.shape, table.dtype, table.any()) == ((3, 5), np.int64, False)
+    table[:] = 7
+    assert table.sum() == 105
+
+
+_CHURN = """
+import gc, resource
+from collections import deque
+from pathlib import Path
+import numpy as np
+from sluicegate.grammar import compile_lark
+from sluicegate.grammar.budget.remembered import remembered
+from tests.grammar.grammar_checks import byte_vocabulary
+
+vocabulary = byte_vocabulary()
+row = np.zeros(vocabulary.row_words, np.int32)
+kept = deque(maxlen=60)
+
+def use(number):
+    grammar = compile_lark(f'start: "a{number}" ("," /[a-z]+{number}/)*', vocabulary)
+    grammar.matcher().fill_mask(row)
+    kept.append(grammar)
+    if number % 20 == 0:
+        remembered.forget()
+        gc.collect()
+
+def resident():
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+for number in range(60):
+    use(number)
+before = resident()
+for number in range(60, 300):
+    use(number)
+print(resident() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_grammars_that_were_used_take_little_after_many_others() -> None:
+    """Sixty are kept. Room for the tables of each is 6 MB, of which some pages are written to; room that others left
+    is all written to."""
+    found = subprocess.run([sys.executable, "-c", _CHURN], capture_output=True, text=True, check=True)
+    assert int(found.stdout) < 15_000_000

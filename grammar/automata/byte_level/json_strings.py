@@ -16,6 +16,7 @@ from sluicegate.grammar.automata.byte_level.bytedfa import ByteDfa, Segments, ca
 from sluicegate.grammar.automata.chardfa import CharDfa
 from sluicegate.grammar.automata.tables.algebra import ranges_of
 from sluicegate.grammar.budget.meter import Budget, WorkMeter
+from sluicegate.grammar.budget.remembered import remembered
 
 _Spans = list[tuple[int, int, int]]  # (low, high, target node), sorted and disjoint
 _SHORT = {0x22: '"', 0x5C: "\\", 0x2F: "/", 8: "b", 12: "f", 10: "n", 13: "r", 9: "t"}
@@ -90,7 +91,7 @@ def _fill_in(
     return tuple([(low, high, places[ref]) for low, high, ref in fragment[-1]])
 
 
-@lru_cache(maxsize=512)
+@remembered(512)
 def fragment(way: Way, spans: tuple[tuple[int, int, int], ...], exits: int) -> _Fragment:
     """Return the rows of the nodes inside one character, each after those it leads to; references below `exits` lead
     out."""

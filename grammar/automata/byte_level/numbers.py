@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
 
 from sluicegate.grammar.automata.byte_level.bytedfa import ByteDfa
 from sluicegate.grammar.automata.byte_level.json_strings import utf8
@@ -20,6 +19,7 @@ from sluicegate.grammar.automata.construction.table_of import compile_pattern
 from sluicegate.grammar.automata.tables.algebra import concat, difference, intersection, union
 from sluicegate.grammar.automata.tables.table import Row, Table, empty_table, minimal
 from sluicegate.grammar.budget.meter import DEFAULT_BUDGET, Budget, WorkMeter
+from sluicegate.grammar.budget.remembered import remembered
 from sluicegate.plugins.errors import GrammarLimit, InvalidGrammar
 
 Number = int | float | Decimal | Fraction
@@ -59,7 +59,7 @@ def number_dfa(
     return _number_dfa(exact[0], exact[1], exact[2], exact[3], integer, step, plain, budget)
 
 
-@lru_cache(maxsize=512)
+@remembered(512)
 def _number_dfa(
     minimum: Fraction | None,
     exclusive_minimum: Fraction | None,

@@ -9,7 +9,7 @@ rows become one state of the result.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from hashlib import blake2b
 
 import numpy as np
@@ -20,6 +20,7 @@ from sluicegate.grammar.automata.byte_level.residual import names_of
 from sluicegate.grammar.automata.chardfa import CharDfa
 from sluicegate.grammar.automata.tables.algebra import all_ranges
 from sluicegate.grammar.budget.meter import Budget, WorkMeter, charge, left
+from sluicegate.grammar.budget.remembered import remembered
 from sluicegate.plugins.compiled.kernels import kernel
 
 _OF_STATE, _OF_RANGE = 3.0, 0.25
@@ -104,7 +105,7 @@ def string_table(texts: CharDfa, *, escapes: bool = True, budget: Budget = STRIN
     return StringTable(texts, way, _dense(rows, count, columns, np.array(table.accepting, np.bool_)))
 
 
-@lru_cache(maxsize=512)
+@remembered(512)
 def _decoder(way: Way, starts: tuple[int, ...], classes: tuple[int, ...]) -> tuple[I32, I32]:
     """Return the decoder of one character and the column of each byte.
 
