@@ -1,10 +1,12 @@
-"""Measure head `injection` on texts in 24 languages: ordinary requests, harmless ones near attacks, and attacks.
+"""Measure head `injection` on texts written for it: ordinary requests, harmless ones near attacks, and attacks.
 
     python -m benchmarks.languages [--data FILE.txt]
 
-`FILE` has sections `[language kind]`, kind one of `ordinary`, `near` and `attack`, and a text a line. Those of the
-default were written for this measurement by four hands that had seen no other text of ours, and are not trained on.
-Three other hands wrote `languages.txt` in 18 languages before; shares of the recipe were chosen with its counts.
+`FILE` has sections `[language kind]` and a text a line; `\\n` is a line break. The default's, in 24 languages of kinds
+`ordinary`, `near` and `attack`, were written for this measurement by four hands that had seen no other text of ours,
+and are not trained on. Three other hands wrote `languages.txt` in 18 languages before. `english_second.txt` holds
+English texts by two hands: attacks of kinds `hijack` and `extract`, what players of a game for a secret type, and
+`general`; the other kinds are harmless. Shares were chosen with the counts of `languages.txt` and `english.txt`.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ GROUPS = {
 }
 """The last: those in which training has fewer lines than in the others, written after these texts were read once."""
 OTHERS = "other letters"
-_SECTION = re.compile(r"\[(\w+) (ordinary|near|attack)\]")
+_SECTION = re.compile(r"\[(\w+) (\w+)\]")
 
 
 def texts(file: Path) -> dict[tuple[str, str], list[str]]:
@@ -37,7 +39,7 @@ def texts(file: Path) -> dict[tuple[str, str], list[str]]:
         if section := _SECTION.fullmatch(line):
             current = found.setdefault((section[1], section[2]), [])
         elif found:
-            current.append(line)
+            current.append(line.replace("\\n", "\n"))
         else:
             raise SystemExit(f"{file} begins with no section such as [es ordinary]")
     if not found:

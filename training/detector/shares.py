@@ -44,13 +44,13 @@ GENERATED = {
 GENERATED_WEIGHT = {"injection": 0.3, "document": 0.5, "harm": 0.05}
 LINES_EACH = {
     "harmless": 8, "attacks": 8, "short": 40, "abroad": 12, "afar": 12, "home": 12, "daily": 12, "forms": 8,
-    "far": 6, "near": 6, "plain": 6,
+    "far": 6, "near": 6, "plain": 6, "english": 6, "twins": 6, "prompts_abroad": 6,
 }  # fmt: skip
 """How many texts are drawn of each line of the files of `phrases/lines`; short ones have many choices."""
 TOOL_LINES_EACH = 12
 """The same of the file `tools`, for head `document` alone: what frameworks say between turns stands in results of
 tools, too (0258)."""
-ATTACK_LINES = frozenset({"attacks", "abroad", "afar", "far"})
+ATTACK_LINES = frozenset({"attacks", "abroad", "afar", "far", "english"})
 LINE_WEIGHT = {
     "harmless": 0.3, "attacks": 0.1, "short": 0.3, "abroad": 0.05, "afar": 0.02, "home": 0.2, "daily": 0.2,
     "forms": 0.2, "planted": 0.3, "tongue": 0.45, "worldwide": 0.45, "imagine": 0.45, "game": 0.45, "encode": 0.45,
@@ -58,10 +58,12 @@ LINE_WEIGHT = {
     "far": 0.02, "far_es": 0.015, "far_fil": 0.015, "far_hi": 0.015, "far_ar": 0.03, "far_bn": 0.03, "far_ru": 0.03,
     "far_th": 0.05, "far_ko": 0.06, "far_ja": 0.06, "far_uk": 0.03, "far_fa": 0.03, "far_el": 0.03, "plain": 0.1,
     "near": 0.2, "near_es": 0.25, "near_fil": 0.25, "near_zh": 0.3, "near_ja": 0.3, "near_hi": 0.4,
+    "english": 0.05, "far_code": 0.1, "twins": 0.4, "near_en": 0.3, "near_retry": 0.8, "prompts_abroad": 0.2,
 }  # fmt: skip
 """By file, or by section where one has a weight of its own. Attacks in many languages count little, and the harmless
 twins in `home` more: else a language itself becomes a sign of an attack (0223). So it did for short questions and
-wishes of every day, until those in `daily` were there (0231)."""
+wishes of every day, until those in `daily` were there (0231). The twins of English attacks count most: else a lively
+style is a sign of one (0260)."""
 REQUEST_WEIGHT = 0.6
 """Of our own requests in head `injection`."""
 TONGUE_WEIGHT = 1.5
@@ -99,15 +101,16 @@ WRAPPED_WEIGHT = 0.1
 RISK_WEIGHT = 0.05
 """Requests for harm and their twins by field. At 0.2, security questions of a source that was left out ring (7.6 %)."""
 SET_WEIGHT = {
-    "jailbreak_inthewild": 3.45,
-    "injection_cse_en": 3.125,
-    "injection_cse_multilingual": 1.68,
-    "benign_wildguard": 4.485,
+    "jailbreak_inthewild": 4.3,
+    "injection_cse_en": 4.05,
+    "injection_cse_multilingual": 2.1,
+    "benign_wildguard": 5.4,
 }
 """In head `injection`, of sets beside many more texts of ours and of other authors (0205). Many translated attacks are
 attacks only to their own system prompt; at the weight of the originals they teach the language, and what those of ours
 in `lines/abroad` find of them need not be learned there (0223); with texts of every day in their languages they may
-count more again (0231, 0240). Beside twice as many texts of other authors all count more (0250)."""
+count more again (0231, 0240). Beside twice as many texts of other authors all count more (0250), and so they do beside
+English lines (0260)."""
 FOREIGN_WEIGHT = 0.3
 PROSE_WEIGHT = 0.3
 READ_PROSE_WEIGHT = 0.9
