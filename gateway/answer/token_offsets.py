@@ -8,6 +8,12 @@ from collections.abc import Sequence
 from sluicegate.plugins import TokenLogprob
 
 
+def without_stripped_blank(spelled: str, text: str) -> str:
+    """Return what the first token spells as it stands at the beginning of `text`, where decoders of sentencepiece strip
+    a blank."""
+    return spelled[1:] if spelled[:1] == " " and text[:1] not in ("", " ") else spelled
+
+
 class TokenOffsets:
     """Offsets in one text, fed with the entries that leave beside its parts. Tokens may be parts of characters, bytes
     that are none, and first ones whose blank the text does not have; text without entries is passed over.
@@ -32,9 +38,7 @@ class TokenOffsets:
             self._pass_over(self._decoder.decode(b"", final=True))
             self._decoder.reset()
         spelled = self._decoder.decode(data)
-        if not self._at and spelled[:1] == " " and self._text[:1] not in ("", " "):
-            spelled = spelled[1:]
-        return self._pass_over(spelled)
+        return self._pass_over(spelled if self._at else without_stripped_blank(spelled, self._text))
 
     def _pass_over(self, spelled: str) -> int:
         """Go on behind `spelled`, where it comes next; return where it begins."""

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from sluicegate.gateway.answer.token_offsets import without_stripped_blank
 from sluicegate.plugins import TokenLogprob
 from sluicegate.safety import Redaction
 
@@ -90,11 +91,9 @@ class TokenProbabilities:
         self._waiting.clear()
 
     def _spelled(self, data: bytes) -> str:
-        """Return the characters that end with `data`. The blank that decoders of sentencepiece strip from the beginning
-        of a text is left out."""
+        """Return the characters that end with `data`."""
         spelled = self._decoder.decode(data)
-        is_stripped = self._is_first and spelled[:1] == " " and self._text[:1] not in ("", " ")
-        return spelled[1:] if is_stripped else spelled
+        return without_stripped_blank(spelled, self._text) if self._is_first else spelled
 
     def _place(self, entry: TokenLogprob, spelled: str) -> None:
         start = self._joined

@@ -26,6 +26,7 @@ from sluicegate.plugins import (
     Usage,
 )
 from sluicegate.plugins.errors import SEND_AGAIN
+from sluicegate.safety import is_whole_text
 
 log = logging.getLogger("sluicegate.pipeline")
 T = TypeVar("T")
@@ -169,7 +170,7 @@ def _fault(piece: object, n: int) -> str:
         return f"a {type(piece).__name__}, expected Piece"
     if type(piece.index) is not int or not 0 <= piece.index < n:
         return f"a piece of choice {piece.index!r} of {n}"
-    if not isinstance(piece.text, str) or not _is_unicode(piece.text):
+    if not isinstance(piece.text, str) or not is_whole_text(piece.text):
         return "a piece whose text is no Unicode string"
     if piece.finish_reason is not None and piece.finish_reason not in FINISH_REASONS:
         return f"finish_reason {piece.finish_reason!r}, expected one of {', '.join(FINISH_REASONS)}"
@@ -222,10 +223,3 @@ def _is_token(found: tuple[object, ...]) -> bool:
         and isinstance(data, bytes)
         and isinstance(logprob, int | float)
     )
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        return text.isascii() or bool(text.encode())
-    except UnicodeEncodeError:  # half a surrogate pair
-        return False

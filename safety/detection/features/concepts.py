@@ -144,9 +144,12 @@ def _powers(base: int, n: int) -> Hashes:
     return np.cumprod(table, dtype=np.uint64)
 
 
-def places(spans: Spans, words: Hashes, begin: Integers, end: Integers, part: Integers) -> tuple[Integers, Integers]:
+def places(
+    spans: Spans, words: Hashes, begin: Integers, end: Integers, part: Integers, unspaced: Integers
+) -> tuple[Integers, Integers]:
     """Return where concepts are named (ascending), and which. `words` are the hashes of the words at `begin` to `end`;
-    `part` numbers the parts of the text, which no entry of several words or characters crosses."""
+    `part` numbers the parts of the text, which no entry of several words or characters crosses; `unspaced`: where
+    characters of scripts without spaces stand."""
     known = listed()
     named = np.full(len(words), -1, dtype=np.int64)
     for length in sorted(known.beginnings):
@@ -159,7 +162,6 @@ def places(spans: Spans, words: Hashes, begin: Integers, end: Integers, part: In
     named[:-1] = np.where(together >= 0, together, named[:-1])
     hit = np.flatnonzero(named >= 0)
     at, which = begin[hit], named[hit]
-    unspaced = np.flatnonzero(scripts.unspaced(spans.codes))
     if not len(unspaced):
         return at, which
     more_at, more = _within(spans, unspaced, part, known)

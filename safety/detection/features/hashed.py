@@ -86,11 +86,15 @@ def features(text: str, cuts: Sequence[int] = (), *, named: bool = False) -> Tex
     part = np.cumsum(part)
     quoted = _quoted(text)
     spans = concepts.Spans(codes)
-    begin, end = _words(kinds, part, scripts.joints(codes))
+    script = scripts.scripts_of(codes)
+    begin, end = _words(kinds, part, scripts.joints(script))
     plain = spans.hashes(begin, end)
     word_at, words = _word_features(plain ^ quoted[begin], kinds, part, begin, end)
     char_at, chars = _char_features(codes, part, quoted)
-    found = _concept_features(spans, plain, begin, end, part, quoted) if named else (_nothing(), _nothing())
+    found = (_nothing(), _nothing())
+    if named:
+        places = concepts.places(spans, plain, begin, end, part, np.flatnonzero(script))
+        found = _concept_features(*places, part, quoted)
     return TextFeatures(word_at, words, char_at, chars, begin, *found)
 
 
@@ -133,11 +137,9 @@ def _word_features(
     return _word_ngrams(words, begin, first, part[begin])
 
 
-def _concept_features(
-    spans: concepts.Spans, words: _Hashes, begin: Integers, end: Integers, part: Integers, quoted: _Hashes
-) -> tuple[Integers, Integers]:
-    """Hash concepts, pairs of neighbours and of next neighbours in any order, triples in any order."""
-    at, named = concepts.places(spans, words, begin, end, part)
+def _concept_features(at: Integers, named: Integers, part: Integers, quoted: _Hashes) -> tuple[Integers, Integers]:
+    """Hash the concepts `named` that stand `at`, pairs of neighbours and of next neighbours in any order, triples in
+    any order."""
     of = part[at]
     two, three = _close(at, of, 1, _NEAR), _close(at, of, 2, _NEAR)
     wide = _close(at, of, 2, _NEAR_THREE)

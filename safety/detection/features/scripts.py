@@ -7,7 +7,7 @@ import re
 import numpy as np
 import numpy.typing as npt
 
-_SPACED, _KANA, _KATAKANA, _SOUTHERN, _HAN = range(5)
+_KANA, _KATAKANA, _SOUTHERN, _HAN = range(1, 5)
 _RANGES = (
     (0x0E00, 0x0EFF, _SOUTHERN),
     (0x1000, 0x109F, _SOUTHERN),
@@ -24,22 +24,16 @@ _RANGES = (
 WITHOUT_SPACES = re.compile("[" + "".join(f"{chr(first)}-{chr(last)}" for first, last, _ in _RANGES) + "]+")
 
 
-def joints(codes: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-    """Return [len(codes) + 1] where words meet without a space between them: at each Chinese character, and where a
+def joints(script: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    """Return [len(script) + 1] where words meet without a space between them: at each Chinese character, and where a
     script without spaces meets another."""
-    found = np.zeros(len(codes) + 1, dtype=np.bool_)
-    script = _scripts(codes)
+    found = np.zeros(len(script) + 1, dtype=np.bool_)
     found[1:-1] = (script[1:] != script[:-1]) | (script[1:] == _HAN)
     return found
 
 
-def unspaced(codes: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-    """Return [len(codes)] which characters belong to such a script."""
-    found: npt.NDArray[np.bool_] = _scripts(codes) != _SPACED
-    return found
-
-
-def _scripts(codes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
+def scripts_of(codes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
+    """Return [len(codes)] the script of each character that is written without spaces; 0 for all others."""
     script = np.zeros(len(codes), dtype=np.uint8)
     if (codes >= _RANGES[0][0]).any():
         for first, last, name in _RANGES:

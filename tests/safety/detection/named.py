@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from sluicegate.safety.detection.features import concepts
+from sluicegate.safety.detection.features import concepts, scripts
 from sluicegate.safety.detection.normalise import fold
 
 
@@ -20,5 +20,6 @@ def named(text: str) -> list[str]:
     spans = concepts.Spans(codes)
     begin, end = bounds[:, 0], bounds[:, 1]
     part = np.zeros(len(text) + 1, dtype=np.int64)
-    _, found = concepts.places(spans, spans.hashes(begin, end), begin, end, part)
+    unspaced = np.flatnonzero(scripts.scripts_of(codes))
+    _, found = concepts.places(spans, spans.hashes(begin, end), begin, end, part, unspaced)
     return [concepts.listed().names[one] for one in found]
