@@ -11,7 +11,9 @@ Not covered: a text whose parts stand in different tools, or in a tool and a mes
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
@@ -51,24 +53,25 @@ class Part:
 class PartReader:
     """What one rail's settings make of requests."""
 
-    def __init__(self, roles: frozenset[str], document_names: frozenset[str], document_tags: tuple[str, ...]) -> None:
+    def __init__(self, roles: frozenset[str], document_names: frozenset[str], tags: tuple[str, ...]) -> None:
         self._roles = roles
         self._names = document_names
-        self._opener = opener(document_tags)
+        self._tags = document_tags(tags)
 
     def parts(self, request: Request, texts: Sequence[Text]) -> list[Part]:
         """Return the parts that are judged, in order; none is empty. `texts`: those of `request`."""
         inside = [text for text in texts if text.role in self._roles and text.kind != "arguments"]
-        own = [part for text in inside for part in self._of_message(request, text) if part.text.strip()]
+        called = tools_of_results(request.messages)
+        own = [part for text in inside for part in self._of_message(request, text, called) if part.text.strip()]
         return [*own, *_beside([text for text in texts if text.role is None])]
 
-    def _of_message(self, request: Request, text: Text) -> Iterator[Part]:
+    def _of_message(self, request: Request, text: Text, called: Mapping[int | None, str]) -> Iterator[Part]:
         message = request.messages[int(text.path[1])]
         place = f"messages[{text.path[1]}]"
         if text.kind == "document" or message.role == "tool" or message.name in self._names:
-            yield Part(place, (_said(text.text),), "document", _source(request, message))
+            yield Part(place, (_said(text.text),), "document", _source(message, called.get(int(text.path[1]))))
             return
-        own, documents = split_documents(text.text, self._opener)
+        own, documents = split_documents(text.text, self._tags)
         yield from (Part(f"a document in {place}", (found,), "document") for found in documents)
         yield Part(place, (own,), "user")
 
@@ -76,10 +79,21 @@ class PartReader:
 _NAME = re.compile(r"[\w. /:@-]{1,64}")
 
 
-def _source(request: Request, message: Message) -> str:
+def tools_of_results(messages: Sequence[Message]) -> dict[int | None, str]:
+    """Return by the number of a tool's message the tool: that of the last call before it with its id, since some
+    servers count calls anew in each turn. Missing where calls of one message share the id."""
+    names: dict[str | None, str] = {}
+    found: dict[int | None, str] = {}
+    for at, message in enumerate(messages):
+        once = Counter(call.id for call in message.tool_calls)
+        names |= {call.id: call.name if once[call.id] == 1 else "" for call in message.tool_calls}
+        if message.role == "tool" and names.get(message.tool_call_id):
+            found[at] = names[message.tool_call_id]
+    return found
+
+
+def _source(message: Message, called: str | None) -> str:
     """Describe the source of a message for operators; "" for a name with unusual characters."""
-    calls = (call for other in request.messages for call in other.tool_calls)
-    called = next((call.name for call in calls if call.id == message.tool_call_id), None)
     kind, name = ("result of", called or message.name) if message.role == "tool" else ("document", message.name)
     return f"{kind} {name}" if name and _NAME.fullmatch(name) else ""
 
@@ -127,27 +141,53 @@ def pieces(text: str) -> Iterator[str]:
         yield text[start : start + PIECE]
 
 
-def opener(tags: tuple[str, ...]) -> re.Pattern[str] | None:
-    names = "|".join(map(re.escape, tags))
-    return re.compile(rf"<({names})(?:\s[^<>]{{0,200}})?>", re.IGNORECASE) if tags else None
+@dataclass(frozen=True, slots=True)
+class DocumentTags:
+    """Patterns of the tags around documents."""
+
+    opened: re.Pattern[str]
+    closed: Mapping[str, re.Pattern[str]]
+    """By name, in lower case."""
 
 
-def split_documents(text: str, opener: re.Pattern[str] | None) -> tuple[str, list[str]]:
-    """Return (the user's own words, the text between document tags). A tag that is never closed is ignored; one that is
-    closed more than once was closed by its document first, and ends at the last. Linear."""
-    lower, own, documents, at = text.lower(), [], [], 0
-    unclosed: set[str] = set()
-    for found in opener.finditer(text) if opener else ():
-        tag = found[1].lower()
-        if found.start() < at or tag in unclosed:
+_ANY_CASE = re.IGNORECASE | re.ASCII
+"""Without `ASCII` a long s would count as that of a tag's name."""
+
+
+def document_tags(names: tuple[str, ...]) -> DocumentTags | None:
+    """Return the patterns of tags with these names; None for no names."""
+    if not names:
+        return None
+    either = "|".join(map(re.escape, names))
+    closed = {name.lower(): re.compile(rf"</{re.escape(name)}\s*>", _ANY_CASE) for name in names}
+    return DocumentTags(re.compile(rf"<({either})(?=[\s>])", _ANY_CASE), closed)
+
+
+def split_documents(text: str, tags: DocumentTags | None) -> tuple[str, list[str]]:
+    """Return (the user's own words, the text between document tags, and that of attributes, which names what somebody
+    else wrote). A tag that is never closed is ignored; one that is closed more than once was closed by its document
+    first, and ends at the last. Linear."""
+    if tags is None or "<" not in text:
+        return text, []
+    opened = [(found, found[1].lower()) for found in tags.opened.finditer(text)]
+    ends = {name: list(tags.closed[name].finditer(text)) for name in {name for _, name in opened}}
+    starts = {name: [found.start() for found, other in opened if other == name] for name in ends}
+    own, documents, at = [], [], 0
+    for found, name in opened:
+        closing = _closing(ends[name], starts[name], found.end()) if found.start() >= at else None
+        if closing is None:
             continue
-        end = lower.find(f"</{tag}>", found.end()) if len(lower) == len(text) else -1
-        if end < 0:
-            unclosed.add(tag)
-            continue
-        goes_on = lower.find(f"<{tag}", end + 1)
-        end = lower.rfind(f"</{tag}>", end, goes_on if goes_on >= 0 else None)
+        attributes, _, inside = text[found.end() : closing.start()].partition(">")
+        documents += [attributes.strip(), inside] if attributes.strip() else [inside]
         own.append(text[at : found.start()])
-        documents.append(text[found.end() : end])
-        at = end + len(tag) + 3
+        at = closing.end()
     return "\n".join([*own, text[at:]]), documents
+
+
+def _closing(ends: list[re.Match[str]], starts: list[int], behind: int) -> re.Match[str] | None:
+    """Return the last closing tag before the next opening one that follows the first closing tag behind an offset."""
+    first = bisect_left(ends, behind, key=re.Match.start)
+    if first == len(ends):
+        return None
+    again = bisect_left(starts, ends[first].end())
+    return ends[bisect_left(ends, starts[again], key=re.Match.start) - 1] if again < len(starts) else ends[-1]

@@ -22,7 +22,7 @@ from functools import cached_property
 from itertools import accumulate
 
 from sluicegate.plugins import Request, Text, texts_of
-from sluicegate.safety.detection.parts import opener, split_documents
+from sluicegate.safety.detection.parts import document_tags, split_documents, tools_of_results
 from sluicegate.safety.provenance.spelling import decoded, letters_of, loose, spelled, squeezed, undone
 from sluicegate.safety.provenance.targets import CallTarget
 from sluicegate.safety.provenance.urls import bare_url, host_of, parents, resolved
@@ -235,9 +235,9 @@ class ProvenanceTexts:
     ) -> None:
         self._request = request
         self._names = names
-        self._opener = opener(tags)
+        self._tags = document_tags(tags)
         self._trusted_tools = trusted_tools
-        self._called = {call.id: call.name for message in request.messages for call in message.tool_calls}
+        self._called = tools_of_results(request.messages)
         trusted: list[str] = []
         self.untrusted: list[ForeignText] = []
         for text in texts_of(request):
@@ -272,19 +272,21 @@ class ProvenanceTexts:
 
     def _sorted(self, text: Text) -> tuple[list[str], list[ForeignText]]:
         """Return the (trusted, untrusted) parts of one text."""
-        if text.role is None and text.kind != "document":
+        at = int(text.path[1]) if text.path[0] == "messages" else None
+        message = None if at is None else self._request.messages[at]
+        role = text.role or (message and message.role)  # names, ids and decoded arguments are those of the message
+        if role is None and text.kind != "document":
             return [text.text], []
-        message = self._request.messages[int(text.path[1])] if text.path[0] == "messages" else None
         if text.kind == "document" or (message is not None and message.name in self._names):
             return [], [ForeignText(text.place, (message.name or "") if message else "", UntrustedText(text.text))]
-        if text.role == "tool":
-            tool = self._called.get((message.tool_call_id if message else None) or "", (message and message.name) or "")
+        if role == "tool":
+            tool = self._called.get(at) or (message and message.name) or ""
             if any(fnmatchcase(tool, pattern) for pattern in self._trusted_tools):
                 return [text.text], []
             return [], [ForeignText(text.place, tool, UntrustedText(text.text))]
-        if text.role == "assistant":
+        if role == "assistant":
             return [], []
-        own, documents = split_documents(text.text, self._opener)
+        own, documents = split_documents(text.text, self._tags)
         return [own], [ForeignText(f"a document in {text.place}", "", UntrustedText(found)) for found in documents]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from sluicegate.safety.detection import Detector, load
 from sluicegate.safety.detection.features import features
 from sluicegate.safety.detection.normalise import fold, views
-from sluicegate.safety.detection.parts import alone, opener, pieces, split_documents
+from sluicegate.safety.detection.parts import alone, document_tags, pieces, split_documents
 from sluicegate.safety.detection.rules import hits
 from sluicegate.safety.detection.segments import segments
 from tests.golden import assert_golden
@@ -125,7 +125,7 @@ def test_what_the_detector_says() -> None:
 
 
 def test_where_documents_stand_in_what_a_user_says() -> None:
-    tags = opener(("document", "context"))
+    tags = document_tags(("document", "context"))
     texts = [
         "",
         "plain",
@@ -140,6 +140,13 @@ def test_where_documents_stand_in_what_a_user_says() -> None:
         "<documents>x</documents>",
         "İ<document>x</document>",
         "<context>a <document>b",
+        "<document>İ</document>",
+        "<document title='a < b > c'>d</document>",
+        f"<document title='{'x' * 300}'>d</document>",
+        "<document>a</document> b <documents></document> c",
+        "<document>a</document > b",
+        "<document </document>",
+        "<docuſment>a</docuſment><document>b</document>",
     ]
     assert_golden(
         GOLDEN / "documents.jsonl", {text: [split_documents(text, tags), split_documents(text, None)] for text in texts}
