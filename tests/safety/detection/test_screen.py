@@ -69,8 +69,10 @@ async def test_roles_are_told_apart() -> None:
 async def test_what_stands_between_tags_is_a_document() -> None:
     """An open tag alone hides nothing: the text stays the user's words."""
     policy = JudgePolicy(user=Thresholds(2.0, 2.0))
-    tagged = Message("user", "Sum up: <document title='x'>text 0.9</document> thanks 0.1")
+    tagged = Message("user", "Sum up: <document title 0.1>text 0.9</document> thanks 0.1")
     assert await screened(policy, tagged) == ("block", "injection: document in a document in messages[0], score 0.90")
+    titled = Message("user", "Sum up: <document title 0.9>text 0.1</document> thanks 0.1")
+    assert await screened(policy, titled) == ("block", "injection: document in a document in messages[0], score 0.90")
     assert (await screened(policy, Message("user", "<document> text 0.9")))[0] == "pass"
     assert (await screened(JudgePolicy(), Message("user", "<document> text 0.9")))[0] == "block"
 
