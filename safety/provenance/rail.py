@@ -18,16 +18,17 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from sluicegate.plugins import Caller, Channel, RailProperties, RailSession, Request, Verdict
+from sluicegate.safety.provenance.argument_names import CODE_NAMES, NAMES, name_counts
+from sluicegate.safety.provenance.nested import ArgumentPath, LongJson, begins_json
 from sluicegate.safety.provenance.sources import ForeignText, ProvenanceTexts
+from sluicegate.safety.provenance.spelling import clean
 from sluicegate.safety.provenance.targets import (
     LONGEST,
-    NAMES,
     CallTarget,
-    Named,
     is_date,
-    name_counts,
     pieces,
     targets_in,
+    targets_of_code,
 )
 from sluicegate.safety.rails.match_rails import PassSession
 from sluicegate.safety.settings import ProvenanceSettings
@@ -55,7 +56,7 @@ class ProvenanceRail:
         """Open a session for a string of an unknown argument: it is judged by its form alone."""
         return ProvenanceSession(self, request, ()) if channel == "tool_arguments" else PassSession()
 
-    def at_place(self, tool: str, path: tuple[str | int, ...]) -> PlacedProvenanceRail:
+    def at_place(self, tool: str, path: ArgumentPath) -> PlacedProvenanceRail:
         """Return the rail for the string at `path` of a call of `tool`."""
         return PlacedProvenanceRail(self, tool, path)
 
@@ -76,7 +77,7 @@ class PlacedProvenanceRail:
 
     rail: ProvenanceRail
     tool: str
-    path: tuple[str | int, ...]
+    path: ArgumentPath
 
     @property
     def name(self) -> str:
@@ -91,17 +92,48 @@ class PlacedProvenanceRail:
         return ProvenanceSession(self.rail, request, self.path)
 
 
-class ProvenanceSession:
-    """Judges one string at its end, a long one in pieces that do not depend on how it came. Of a long string whose
-    argument has no known name, the first piece alone is judged: the rest is a text."""
+class ArgumentReader:
+    """Reads the targets of one string, piece by piece. Mutable."""
 
-    def __init__(self, rail: ProvenanceRail, request: Request, path: tuple[str | int, ...]) -> None:
-        self._rail = rail
-        self._request = request
+    def __init__(self, rail: ProvenanceRail, path: ArgumentPath) -> None:
+        self._harmless = rail.settings.harmless_arguments
+        self._names = rail.names
         self._path = path
         self._named = name_counts(path, rail.names)
         self._ends_range = self._named and not name_counts(path, rail.names - {"to"})
         """Whether only `to` names the argument, which may also be the end of a time."""
+        self._is_code = not self._named and name_counts(path, CODE_NAMES)
+        self._json: LongJson | None = None
+        self.is_over = False
+        """Whether the rest is a text: what follows the first piece, unless the argument's name is known, the piece is
+        blank, or the string is JSON."""
+
+    def targets(self, piece: str, *, whole: bool) -> list[list[CallTarget]]:
+        """Return the targets of the next piece. `whole`: it is the only one."""
+        named = self._named and not (self._ends_range and is_date(piece))
+        found = targets_in(piece, named=named, inside=self._counts)
+        if self._is_code:
+            found.append(targets_of_code(piece))
+        if self._json is None and not whole and begins_json(piece):
+            self._json = LongJson()
+        for path, said in self._json.read(piece) if self._json is not None else ():
+            found += targets_in(said, named=self._counts(path), inside=self._counts, path=path)
+        self.is_over = not (self._named or self._is_code or self._json is not None) and bool(clean(piece).strip())
+        return [targets for targets in found if targets]
+
+    def _counts(self, path: ArgumentPath) -> bool:
+        own = next((step for step in reversed(path) if isinstance(step, str)), "")
+        return own.lower() not in self._harmless and name_counts((*self._path, *path), self._names)
+
+
+class ProvenanceSession:
+    """Judges one string at its end, a long one in pieces that do not depend on how it came."""
+
+    def __init__(self, rail: ProvenanceRail, request: Request, path: ArgumentPath) -> None:
+        self._rail = rail
+        self._request = request
+        self._path = path
+        self._reader = ArgumentReader(rail, path)
         self._text = ""
         self._start = 0
         """Offset of `_text`: everything before it is settled."""
@@ -109,8 +141,14 @@ class ProvenanceSession:
         self._settled = False
 
     def clears(self, text: str) -> bool:
+        reader = ArgumentReader(self._rail, self._path)
         found, _ = pieces(text, ends=True)
-        return all(self._untrusted_target(piece) is None for piece in (found if self._named else found[:1]))
+        for piece in found:
+            if self._untrusted_target(reader.targets(piece, whole=len(found) == 1)) is not None:
+                return False
+            if reader.is_over:
+                break
+        return True
 
     def feed(self, text: str) -> Verdict:
         return self._judged(text, ends=False)
@@ -124,15 +162,16 @@ class ProvenanceSession:
             return Verdict(self._end)
         found, self._text = pieces(self._text + text, ends=ends)
         for piece in found:
-            if verdict := self._refused(piece):
+            whole = ends and self._start == 0 and len(found) == 1
+            if verdict := self._refused(self._reader.targets(piece, whole=whole)):
                 return verdict
             self._start += len(piece)
-            if not self._named:
+            if self._reader.is_over:
                 return self._rest_passes()
         return Verdict(self._start)
 
-    def _refused(self, piece: str) -> Verdict | None:
-        found = self._untrusted_target(piece)
+    def _refused(self, targets: list[list[CallTarget]]) -> Verdict | None:
+        found = self._untrusted_target(targets)
         if found is None:
             return None
         target, source, at = found
@@ -146,19 +185,8 @@ class ProvenanceSession:
         self._settled, self._text = True, ""
         return Verdict(self._end)
 
-    def _untrusted_target(self, text: str) -> tuple[CallTarget, ForeignText, int] | None:
-        named = self._named and not (self._ends_range and is_date(text))
-        targets = targets_in(text, named=named, inside=self._inside())
+    def _untrusted_target(self, targets: list[list[CallTarget]]) -> tuple[CallTarget, ForeignText, int] | None:
         return self._rail.sources(self._request).untrusted_target(targets) if targets else None
-
-    def _inside(self) -> Named:
-        harmless = self._rail.settings.harmless_arguments
-
-        def counts(path: tuple[str | int, ...]) -> bool:
-            own = next((step for step in reversed(path) if isinstance(step, str)), "")
-            return own.lower() not in harmless and name_counts((*self._path, *path), self._rail.names)
-
-        return counts
 
 
 def _described(target: CallTarget, source: ForeignText, at: int) -> str:

@@ -13,6 +13,7 @@ import base64
 import binascii
 import contextlib
 import html
+import ipaddress
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -29,7 +30,9 @@ _INVISIBLE = re.compile(
     "\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
 _TAGS = re.compile("[\U000e0020-\U000e007e]{3,}")
-_AT = re.compile(r"\s*[\[({]\s*(?:at|@)\s*[\])}]\s*|\s+(?:at|\(a\))\s+(?=[\w-]+\s*(?:\.|[\[({]?\s*dot))")
+_AT = re.compile(
+    r"\s*[\[({]\s*(?:at|@)\s*[\])}]\s*|\s+@\s+(?=[\w-]+\.)|\s+(?:at|\(a\))\s+(?=[\w-]+\s*(?:\.|[\[({]?\s*dot))"
+)
 _DOT = re.compile(r"\s*[\[({]\s*(?:dot|\.)\s*[\])}]\s*|(?<=\w)\s+dot\s+(?=\w)")
 _ESCAPE = re.compile(r"\\(?:u\{?([0-9a-fA-F]{4,6})\}?|x([0-9a-fA-F]{2}))")
 _PUNYCODE = re.compile(r"\bxn--([a-z0-9-]{1,59})")
@@ -54,6 +57,12 @@ _SPACES = re.compile(r"[\s,;|]+")
 _MAIL_COMMENT = re.compile(r"(?<=[\w\"])\([^()@]{0,64}\)(?=@)|(?<=@)\([^()@]{0,64}\)")
 _QUOTED_MAILBOX = re.compile(r'"([\w.+%\'-]{1,64})"(?=@)')
 _DOT_FOLDERS = re.compile(r"/(?:\./)+")
+_SLASHES = re.compile(r"(?<=[\w~.-])/{2,}")
+_IDEOGRAPHIC_STOP = re.compile(r"(?<=[A-Za-z0-9])。(?=[A-Za-z0-9])")
+"""What hosts may have for a point."""
+_IDEOGRAPHIC_DIGITS = re.compile("[〇零一二三四五六七八九]{6,}")
+_DIGITS = str.maketrans("〇零一二三四五六七八九", "00123456789")
+_IPV6 = re.compile(r"(?<![\w:.])[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7}(?![\w:.])")
 _BETWEEN = re.compile(r"[\W_]+")
 _DASHES = dict.fromkeys(map(ord, "‒–—―"), "-")
 
@@ -70,6 +79,8 @@ def clean(text: str) -> str:
 
 def _in_one_form(text: str) -> str:
     text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text.replace("…", " … "))).replace("\u2010", "-")
+    text = _IDEOGRAPHIC_STOP.sub(".", text)
+    text = _IDEOGRAPHIC_DIGITS.sub(lambda run: run[0].translate(_DIGITS), text)
     return "".join(str(unicodedata.decimal(char)) if char.isdecimal() and not char.isascii() else char for char in text)
 
 
@@ -79,8 +90,10 @@ def spelled(text: str) -> str:
     are applied.
     """
     text = _DOT_FOLDERS.sub("/", clean(text).lower().replace("hxxp", "http").replace("\\", "/"))
+    text = _SLASHES.sub("/", text.replace("i\u0307", "i"))
     text = " ".join(_DOT.sub(".", _AT.sub("@", " ".join(text.split()))).split())
-    return _NUMERIC_HOST.sub(_dotted, _PUNYCODE.sub(_unicode_label, text))
+    text = _NUMERIC_HOST.sub(_dotted, _PUNYCODE.sub(_unicode_label, text))
+    return _IPV6.sub(_shortest, text) if "::" in text or text.count(":") > 6 else text
 
 
 def loose(text: str) -> str:
@@ -89,7 +102,8 @@ def loose(text: str) -> str:
         return text
     text = "".join(char for char in unicodedata.normalize("NFD", text) if unicodedata.category(char) not in _MARKS)
     text = unicodedata.normalize("NFC", text)
-    return "".join(char if char.isascii() else look_alike(char) for char in text.translate(_DASHES)).lower()
+    text = text.translate(_DASHES).replace("ß", "ss")
+    return "".join(char if char.isascii() else look_alike(char) for char in text).lower()
 
 
 def squeezed(text: str) -> str:
@@ -209,6 +223,13 @@ def _dotted(found: re.Match[str]) -> str:
     if any(part > 255 for part in lead) or last >= 256 ** (5 - len(parts)):
         return found[0]
     return ".".join(map(str, [*lead, *last.to_bytes(5 - len(parts), "big")]))
+
+
+def _shortest(found: re.Match[str]) -> str:
+    """Return an address of IPv6 in its shortest form."""
+    with contextlib.suppress(ValueError):
+        return str(ipaddress.IPv6Address(found[0]))
+    return found[0]
 
 
 def _number(part: str) -> int:

@@ -4,112 +4,29 @@ A target is an argument with a known name (`to`, `url`, `account`, `path`, `comm
 has a target's form (a list of mail addresses, a URL, an IBAN, a path, a command line). Strings of JSON are read as the
 arguments they hold. Running text is not a target, whatever it quotes.
 
-Neither are dates and decimal numbers, unless the argument has a known name.
-Not covered: a target without a known name or form (`{"x": "Bob"}`): add its name to the settings.
+Neither are dates, decimal numbers and fractions, unless the argument has a known name. Of a program (`code`) addresses
+and absolute paths are targets.
+Not covered: a target without a known name or form (`{"x": "Bob"}`): add its name to the settings; what a shell makes of
+variables and wildcards.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from sluicegate.safety.provenance.spelling import clean, decoded
+from sluicegate.safety.provenance.nested import ArgumentPath, values_in
+from sluicegate.safety.provenance.numbers import whole_number
+from sluicegate.safety.provenance.spelling import clean, decoded, spelled
+from sluicegate.safety.provenance.urls import as_browsers_read
 
-NAMES = frozenset(
-    [
-        "to",
-        "cc",
-        "bcc",
-        "recipient",
-        "recipients",
-        "email",
-        "emails",
-        "mail",
-        "address",
-        "addresses",
-        "receiver",
-        "addressee",
-        "attendee",
-        "attendees",
-        "invitee",
-        "invitees",
-        "participant",
-        "participants",
-        "member",
-        "members",
-        "url",
-        "urls",
-        "uri",
-        "link",
-        "href",
-        "endpoint",
-        "webhook",
-        "callback",
-        "redirect",
-        "host",
-        "hostname",
-        "domain",
-        "server",
-        "ip",
-        "proxy",
-        "remote",
-        "upstream",
-        "repo",
-        "repository",
-        "registry",
-        "account",
-        "accounts",
-        "iban",
-        "bic",
-        "swift",
-        "payee",
-        "beneficiary",
-        "creditor",
-        "wallet",
-        "card",
-        "phone",
-        "msisdn",
-        "channel",
-        "user",
-        "username",
-        "userid",
-        "handle",
-        "path",
-        "paths",
-        "file",
-        "files",
-        "filename",
-        "filepath",
-        "dir",
-        "directory",
-        "folder",
-        "dest",
-        "destination",
-        "target",
-        "bucket",
-        "command",
-        "commands",
-        "cmd",
-        "script",
-        "shell",
-        "exec",
-        "argv",
-        "program",
-        "executable",
-        "sql",
-    ]
-)
-"""Words of an argument's name: `recipient_email`, `targetUrl`, `file-path`."""
-GENERIC = frozenset(
-    ["value", "values", "name", "id", "ids", "key", "label", "ref", "text", "item", "items", "display", "full", "data"]
-)
-"""Words of a name that says nothing: the argument around it counts instead (`{"to": [{"name": ...}]}`)."""
 LONGEST = 2_000
 """Maximum characters of a target, and of a piece of a string that is judged at once."""
 
+MIN_DIGITS = 4
+"""Digits from which a whole number in an argument with a known name is a number."""
 JSON_LEVELS = 3
 """Strings of JSON in strings of JSON that are read, as input rails do."""
 
@@ -124,29 +41,45 @@ class CallTarget:
     value: str
 
 
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_TLD = r"(?:xn--[a-z0-9-]{2,59}|[a-z]{2,24}|[^\W\d_a-z]{2,24})"
 _ADDRESS = re.compile(r"[\w.+%'-]+@(?:\d{1,3}(?:\.\d{1,3}){3}|(?:[\w-]+\.)+[^\W\d_][\w-]{1,62})")
-_URL = re.compile(
-    r"(?:\b[a-z][a-z0-9+.-]{1,20}:)?//[^\s\"'<>`|;)\]]+|\b(?:mailto|data|javascript|tel):[^\s\"'<>]+", re.I
+_ODD_ADDRESS = re.compile(
+    r"(?:\"[^\"\n]{0,64}\"|[^\s@<>,;\"]{1,64})@(?:\[?\d{1,3}(?:\.\d{1,3}){3}\]?|(?:[\w-]+\.)+[\w-]{2,63})"
 )
-_HOST = re.compile(r"(?<![\w@/.-])(?:(?:[a-z0-9-]+\.)+[a-z]{2,24}|\d{1,3}(?:\.\d{1,3}){3})(?![\w@])(?::\d{1,5})?", re.I)
+"""One whose mailbox is quoted or has unusual characters."""
+_URL = re.compile(
+    r"(?:\b[a-z][a-z0-9+.-]{1,20}:)?//(?:\[[\da-f:.%]{2,60}\][^\s\"'<>`|;)\]]*|[^\s\"'<>`|;)\]]+)"
+    r"|\b(?:mailto|data|javascript|tel):[^\s\"'<>]+",
+    re.I,
+)
+_SITE = re.compile(
+    rf"(?<![\w@/.-])(?:[\w-]{{1,63}}\.)+{_TLD}(?::\d{{1,5}}(?:[/?#]|(?![\w.-]))|[/?#])[^\s\"'<>`|;)\]]*", re.I
+)
+"""A web address without a scheme."""
+_HOST = re.compile(
+    rf"(?<![\w@/.-])(?:(?:[\w-]{{1,63}}\.)+{_TLD}|\d{{1,3}}(?:\.\d{{1,3}}){{3}})(?![\w@])(?::\d{{1,5}})?", re.I
+)
 _NUMBER = re.compile(r"(?<!\w)(?:[a-z]{2}[ -]?\d{2}(?:[ -]?[a-z0-9]{2,4}){3,8}|\+?\d(?:[ ().-]?\d){5,23})(?!\w)", re.I)
 _DATE = re.compile(
     r"(?:(\d{4})[-/](\d{1,2})[-/](\d{1,2})|(\d{1,2})[./-](\d{1,2})[./-](\d{4}))"
     r"(?:[T ]\d{1,2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z| ?[+-]\d{2}:?\d{2})?)?",
     re.I,
 )
-_DECIMAL = re.compile(r"[+-]?(?:0|[1-9]\d{0,14})\.\d{1,17}")
-_NESTED_URL = re.compile(r"(?<=[=/])[a-z][a-z0-9+.-]{1,20}://[^\s\"'<>`|;)\]]+", re.I)
-"""A URL within another."""
+_DECIMAL = re.compile(r"[+-]?(?:0|[1-9]\d{0,14})\.\d{1,17}|\d{1,4}/\d{1,4}")
+_NESTED_URL = re.compile(
+    rf"(?<=[=/])[a-z][a-z0-9+.-]{{1,20}}://[^\s\"'<>`|;)\]]+|(?<==)//[^\s\"'<>`|;)\]]+|(?<==)(?:[\w-]{{1,63}}\.)+{_TLD}(?![\w-])",
+    re.I,
+)
+"""A URL or host within another."""
 _PATH = re.compile(
-    r"(?<![\w:/])(?:~|\.{1,2}|[a-z]:)?[/\\][\w.@~+-][^\s\"'`|;&<>]*|(?<![\w/:])[\w.-]+(?:[/\\][\w.@+-]+)+", re.I
+    r"(?<![\w:/])(?:~|\$\{?home\}?|%userprofile%|\.{1,2}|[a-z]:)?[/\\][\w.@~+-][^\s\"'`|;&<>]*|(?<![\w/:])[\w.-]+(?:[/\\][\w.@+-]+)+",
+    re.I,
 )
 _FILE = re.compile(r"[\w@+-][\w@+. -]{0,80}\.[a-z][a-z0-9]{0,5}", re.I)
 _SEPARATED = re.compile(r"\s*[,;\n]\s*")
 _COMMAND = re.compile(
     r"\s*(?:\$ |> )?(?:sudo |env |nohup |time )*(?:[\w./~-]*/)?"
-    r"(?:curl|wget|rm|rmdir|mv|cp|dd|cat|echo|printf|tee|chmod|chown|kill"
+    r"(?:curl|wget|ping|dig|nslookup|whois|traceroute|rm|rmdir|mv|cp|dd|cat|echo|printf|tee|chmod|chown|kill"
     r"|killall|ssh|scp|rsync|sftp|nc|ncat|netcat|telnet|ftp|bash|sh|zsh|fish|pwsh|powershell|cmd(?:\.exe)?|python[0-9.]*"
     r"|node|npm|npx|yarn|pip[0-9.]*|uv|cargo|go|make|gcc|git|docker|podman|kubectl|helm|terraform|aws|gcloud|az|apt"
     r"|apt-get|dnf|yum|brew|systemctl|service|crontab|at|useradd|usermod|passwd|mysql|psql|sqlite3|redis-cli|mongo|find"
@@ -154,27 +87,22 @@ _COMMAND = re.compile(
     r"|del|format|shutdown|reboot|mkfs\S*|history|alias|set|drop|delete|insert|update|truncate|grant)\s+\S",
     re.I,
 )
+_INSTALL = re.compile(
+    r"\b(?:pip[0-9.]*|npm|pnpm|yarn|bun|uv|poetry|conda|cargo|gem|go|composer|apt|apt-get|dnf|yum|brew|helm|docker|podman)"
+    r"(?:\s+(?:-\S+|pip))*\s+(?:install|i|add|get|pull|require)\s+(\S.*)|\b(?:npx|uvx|pipx run)\s+(\S.*)"
+)
+_VERSION = re.compile(r"(?<=.)(?:[=<>~!@;\[].*|:[\w.-]+$)")
+_LINK = re.compile(r"\[[^\]\n]{0,200}\]\(\s*(\S+)\s*\)")
+_WRAPPED_SCHEME = re.compile(r"^[a-z-]{2,20}:(?=[a-z]{2,8}://)", re.I)
+_AROUND = ("<>", '""', "''", "``", "()")
+_ABSOLUTE = ("/", "~/", "$home/", "${home}/")
+_SPACES = re.compile(r"\s+")
+_SHELL_QUOTES = re.compile(r"['\"\\]|\$(?=['\"])")
+_SUBSTITUTED = re.compile(r"\$\([^()]{0,200}\)|`[^`]{0,200}`|\$\{?\w{1,40}\}?")
+_SPELLED_AT = re.compile(r"\bat\b", re.I)
+_SCP = re.compile(rf"(?:[\w.-]{{1,63}}@)?(?:[\w-]{{1,63}}\.)+{_TLD}:[\w~][\w~./-]*", re.I)
 _PARTED = re.compile(r"\s*(?:&&|\|\||\$\(|[;|&\n`()])\s*")
 _BORDERS = re.compile(r"[\s,;|&]")
-
-
-def is_named(argument: str, names: frozenset[str]) -> bool:
-    """Return whether an argument's name, or a word of it, is one of `names`."""
-    words = [word.lower() for word in _WORDS.findall(argument)]
-    return argument.lower() in names or not names.isdisjoint(words) or not names.isdisjoint(map(_singular, words))
-
-
-def _singular(word: str) -> str:
-    return word.removesuffix("s")
-
-
-def name_counts(path: tuple[str | int, ...], names: frozenset[str]) -> bool:
-    """Return whether the argument at `path` has a known name. A name that says nothing takes that of what it is in."""
-    keys = [step for step in reversed(path) if isinstance(step, str)]
-    if not keys:
-        return False
-    says_nothing = all(word.lower() in GENERIC for word in _WORDS.findall(keys[0]))
-    return any(is_named(key, names) for key in (keys if says_nothing else keys[:1]))
 
 
 def pieces(text: str, *, ends: bool) -> tuple[list[str], str]:
@@ -188,7 +116,6 @@ def pieces(text: str, *, ends: bool) -> tuple[list[str], str]:
     return ([*found, rest], "") if ends else (found, rest)
 
 
-ArgumentPath = tuple[str | int, ...]
 Named = Callable[[ArgumentPath], bool]
 """Returns whether an argument at a path below this one has a known name."""
 
@@ -199,43 +126,33 @@ def targets_in(
     """Return the targets of an argument's value as it is spelled, and then as each of its disguises decodes.
 
     `inside`: names of arguments in a string of JSON, which may hold others, `levels` of them."""
-    found = [targets_of(reading, named=named) for reading in decoded(text)]
-    for below, value in _of_json(text) if inside and levels else ():
+    readings = decoded(text)
+    found = [targets_of(reading, named=named) for reading in dict.fromkeys([*readings, *_respelled(text, named=named)])]
+    for below, value in (pair for reading in readings for pair in values_in(reading)) if inside and levels else ():
         whole = (*path, *below)
         is_named = inside(whole) if inside else False
         found += targets_in(value, named=is_named, inside=inside, path=whole, levels=levels - 1)
     return [targets for targets in found if targets]
 
 
-def _of_json(text: str) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield path and text of the strings and numbers of `text`, if it is an object or array of JSON."""
-    if not text.lstrip().startswith(("{", "[")):
-        return
-    try:
-        yield from _leaves(json.loads(text), ())
-    except (ValueError, RecursionError):
-        return
-
-
-def _leaves(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    if isinstance(value, dict):
-        for key, one in value.items():
-            yield (), key
-            yield from _leaves(one, (*path, key))
-    elif isinstance(value, list):
-        for n, one in enumerate(value):
-            yield from _leaves(one, (*path, n))
-    elif isinstance(value, str) or (isinstance(value, int | float) and not isinstance(value, bool)):
-        yield path, str(value)
+def _respelled(text: str, *, named: bool) -> Iterator[str]:
+    """Yield what a value of a known argument is read as: `evil at mail.example`, `/e''tc/pas\\swd` and
+    `$(whoami).evil.example`."""
+    if named and _runs_something(text):
+        yield _SHELL_QUOTES.sub("", text)
+        yield _SUBSTITUTED.sub("x", text)
+    elif named and ("@" in text or _SPELLED_AT.search(text)):
+        yield spelled(text)
 
 
 def targets_of(value: str, *, named: bool) -> list[CallTarget]:
     """Return the targets in an argument's value. `named`: the argument has a known name, so that any text is one."""
-    text = clean(value).strip()
+    text = as_browsers_read(clean(value).strip())
     if not text or len(text) > LONGEST:
         return []
     if named:
         return _of_command(text) if _runs_something(text) else _items(text)
+    text = _unwrapped(text)
     if _DECIMAL.fullmatch(text) or is_date(text):
         return []
     shaped = _shape(text)
@@ -243,10 +160,26 @@ def targets_of(value: str, *, named: bool) -> list[CallTarget]:
         return _of_command(text)
     if shaped is not None:
         return _inside(text) or [CallTarget(shaped, text.lower())]
-    parts = [part for part in _SEPARATED.split(text) if part]
-    if len(parts) > 1 and all(_shape(part) is not None for part in parts):
-        return _inside(text)
+    for separated in (_SEPARATED, _SPACES):
+        parts = [part for part in separated.split(text) if part]
+        if len(parts) > 1 and all(_shape(part) is not None for part in parts):
+            return _inside(text)
     return []
+
+
+def targets_of_code(value: str) -> list[CallTarget]:
+    """Return the web and mail addresses and the absolute paths in a program, in which most other names are those of
+    variables."""
+    found = _inside(as_browsers_read(clean(value)))
+    return [one for one in found if one.kind in ("address", "url") or one.value.startswith(_ABSOLUTE)]
+
+
+def _unwrapped(text: str) -> str:
+    """Return a text without the marks around it: of a link in Markdown, angle brackets, quotation marks."""
+    text = _WRAPPED_SCHEME.sub("", text)
+    if found := _LINK.fullmatch(text):
+        return found[1]
+    return text[1:-1] if len(text) > 2 and text[0] + text[-1] in _AROUND else text
 
 
 def is_date(text: str) -> bool:
@@ -282,6 +215,8 @@ def _is_command(text: str) -> bool:
 
 _SHAPES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("url", _URL),
+    ("url", _SITE),
+    ("url", _SCP),
     ("host", _HOST),
     ("number", _NUMBER),
     ("path", _PATH),
@@ -291,7 +226,9 @@ _SHAPES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
 
 _INSIDE: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("address", _ADDRESS),
+    ("address", _ODD_ADDRESS),
     ("url", _URL),
+    ("url", _SITE),
     ("path", _PATH),
     ("number", _NUMBER),
     ("host", _HOST),
@@ -314,10 +251,22 @@ def _items(text: str) -> list[CallTarget]:
     person's name, a file."""
     found: list[CallTarget] = []
     for item in (part for part in _SEPARATED.split(text) if part):
-        found += _inside(item) or [
-            CallTarget("name", " ".join(item.lower().removeprefix("@").removeprefix("#").split()))
-        ]
+        found += _inside(item) or [_whole(item.lower())]
     return list(dict.fromkeys(found))
+
+
+def _whole(item: str) -> CallTarget:
+    digits = whole_number(item)
+    if digits is not None and len(digits) >= MIN_DIGITS:
+        return CallTarget("number", digits)
+    return CallTarget("name", " ".join(item.removeprefix("@").removeprefix("#").split()))
+
+
+def _packages(line: str) -> list[CallTarget]:
+    """Return the packages that a command line installs or runs."""
+    found = _INSTALL.search(line.lower())
+    words = (found[1].split() if found[1] else found[2].split()[:1]) if found else ()
+    return [CallTarget("name", _VERSION.sub("", word.strip("'\""))) for word in words if not word.startswith("-")]
 
 
 def _of_command(text: str) -> list[CallTarget]:
@@ -325,5 +274,6 @@ def _of_command(text: str) -> list[CallTarget]:
     lines = [text, *(part for part in _PARTED.split(text) if part != text)]
     return [
         *_inside(text),
+        *(package for line in lines[1:] or lines for package in _packages(line)),
         *(CallTarget("command", " ".join(line.lower().split())) for line in lines if len(line) >= 6 or " " in line),
     ]

@@ -9,9 +9,20 @@ import re
 from collections.abc import Iterator
 from urllib.parse import unquote
 
-_SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*:(?://)?|^//")
+_SCHEME = re.compile(r"^(?:https?|wss?|ftp|mailto|tel|data|javascript):/*|^[a-z][a-z0-9+.-]*://+|^//+")
 _ENDS_HOST = re.compile(r"[/?#]")
 _USUAL_PORT = re.compile(r":(?:80|443)$")
+_SPECIAL = re.compile(r"\b(https?|wss?|ftp):[/\\]*(?=[^\s/\\])", re.I)
+_BACKSLASHES = re.compile(r"^(?:/\\|\\/|\\\\)[/\\]*(?=\w)")
+_WRAPS = re.compile(r"[\t\r\n]+(?![a-z][a-z0-9+.-]{0,20}:)", re.I)
+
+
+def as_browsers_read(text: str) -> str:
+    """Return an argument with the marks behind the scheme of its web addresses as they are usually written (browsers
+    take any number of slashes and backslashes), and without the line breaks and tabs that they ignore in one."""
+    if not _SPECIAL.match(text):
+        return _BACKSLASHES.sub("//", _SPECIAL.sub(r"\1://", text))
+    return _SPECIAL.sub(r"\1://", _WRAPS.sub("", text)).replace("\\", "/")
 
 
 def bare_url(url: str) -> str:

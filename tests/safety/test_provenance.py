@@ -12,8 +12,8 @@ from benchmarks import provenance as bench
 from sluicegate.plugins import Caller, Message, Request, Tool, ToolCall
 from sluicegate.safety import JsonWindow, WindowLimits
 from sluicegate.safety.provenance.rail import ProvenanceRail
-from sluicegate.safety.provenance.sources import TrustedText, UntrustedText
 from sluicegate.safety.provenance.targets import targets_of
+from sluicegate.safety.provenance.texts import TrustedText, UntrustedText
 from sluicegate.safety.settings import ProvenanceSettings
 
 ATTACKS, CONTROLS = list(bench.attacks()), list(bench.controls())

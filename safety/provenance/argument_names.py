@@ -1,0 +1,162 @@
+"""Know by the name of an argument whether it says where something goes.
+
+Not covered: names in other languages than English, and names that say nothing: add them to the settings.
+"""
+
+from __future__ import annotations
+
+import re
+
+NAMES = frozenset(
+    [
+        "to",
+        "cc",
+        "bcc",
+        "recipient",
+        "recipients",
+        "email",
+        "emails",
+        "mail",
+        "address",
+        "addresses",
+        "addr",
+        "dst",
+        "rcpt",
+        "assignee",
+        "collaborator",
+        "contact",
+        "guest",
+        "owner",
+        "reviewer",
+        "room",
+        "group",
+        "package",
+        "receiver",
+        "addressee",
+        "attendee",
+        "attendees",
+        "invitee",
+        "invitees",
+        "participant",
+        "participants",
+        "member",
+        "members",
+        "url",
+        "urls",
+        "uri",
+        "link",
+        "href",
+        "endpoint",
+        "webhook",
+        "callback",
+        "redirect",
+        "host",
+        "hostname",
+        "domain",
+        "server",
+        "ip",
+        "proxy",
+        "remote",
+        "upstream",
+        "repo",
+        "repository",
+        "registry",
+        "account",
+        "accounts",
+        "iban",
+        "bic",
+        "swift",
+        "payee",
+        "beneficiary",
+        "creditor",
+        "wallet",
+        "card",
+        "phone",
+        "msisdn",
+        "channel",
+        "user",
+        "username",
+        "userid",
+        "handle",
+        "path",
+        "paths",
+        "file",
+        "files",
+        "filename",
+        "filepath",
+        "dir",
+        "directory",
+        "folder",
+        "dest",
+        "destination",
+        "target",
+        "bucket",
+        "command",
+        "commands",
+        "cmd",
+        "script",
+        "shell",
+        "exec",
+        "argv",
+        "program",
+        "executable",
+        "sql",
+    ]
+)
+"""Words of an argument's name: `recipient_email`, `targetUrl`, `file-path`."""
+GENERIC = frozenset(
+    ["value", "values", "name", "id", "ids", "key", "label", "ref", "text", "item", "items", "display", "full", "data"]
+)
+"""Words of a name that says nothing: the argument around it counts instead (`{"to": [{"name": ...}]}`)."""
+PROPERTIES = frozenset(
+    [
+        "type",
+        "types",
+        "kind",
+        "count",
+        "by",
+        "format",
+        "size",
+        "status",
+        "state",
+        "limit",
+        "mode",
+        "role",
+        "level",
+        "length",
+        "timeout",
+        "encoding",
+        "language",
+        "method",
+        "currency",
+        "order",
+        "date",
+        "time",
+        "total",
+    ]
+)
+"""Last words of a name that say what something is like: `file_type`, `group_by`."""
+CODE_NAMES = frozenset(["code", "python", "javascript", "typescript", "js", "source", "snippet", "cell", "expression"])
+"""Words of the name of an argument that holds a program."""
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+
+def is_named(argument: str, names: frozenset[str]) -> bool:
+    """Return whether an argument's name, or a word of it, is one of `names`."""
+    words = [word.lower() for word in _WORDS.findall(argument)]
+    if len(words) > 1 and words[-1] in PROPERTIES:
+        return False
+    return argument.lower() in names or not names.isdisjoint(words) or not names.isdisjoint(map(_singular, words))
+
+
+def _singular(word: str) -> str:
+    return word.removesuffix("s")
+
+
+def name_counts(path: tuple[str | int, ...], names: frozenset[str]) -> bool:
+    """Return whether the argument at `path` has a known name. A name that says nothing takes that of what it is in."""
+    keys = [step for step in reversed(path) if isinstance(step, str)]
+    if not keys:
+        return False
+    says_nothing = all(word.lower() in GENERIC for word in _WORDS.findall(keys[0]))
+    return any(is_named(key, names) for key in (keys if says_nothing else keys[:1]))

@@ -1,0 +1,164 @@
+"""Search a text for targets: loosely where it is untrusted, exactly where it is trusted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import accumulate
+
+from sluicegate.safety.provenance.borders import bounded, exactly
+from sluicegate.safety.provenance.numbers import FAR_APART, SearchedText, bare_number, tails
+from sluicegate.safety.provenance.spelling import decoded, letters_of, loose, spelled, squeezed, undone
+from sluicegate.safety.provenance.targets import CallTarget
+from sluicegate.safety.provenance.urls import bare_url, host_of
+
+_URL = re.compile(
+    r"(?:[a-z][a-z0-9+.-]{0,20}://)?(?:www\.)?"
+    r"((?:(?:[\w-]{1,63}\.){1,8}(?:[a-z]{2,24}(?![a-z0-9_-])|[^\W\d_a-z]{2,24})|(?:\d{1,3}\.){3}\d{1,3}(?![\w-]))"
+    r"(?::\d+)?(?:/[^\s\"'<>)\]]*)?)"
+)
+_LONG = re.compile(r"[\w.+%'-]{1,64}@[\w.-]{3,255}|\b[a-z][a-z0-9+.-]{1,20}://[^\s\"'<>)\]]+|[a-z]{0,2}\d{8,34}")
+_EMPHASIS = re.compile(r"(?<!\w)_{1,3}(?=[^\s_])|(?<=[^\W_])_{1,3}(?!\w)")
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_IDEOGRAPHIC = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff]")
+_BETWEEN_NAMES = r"\W{1,12}(?:\w{1,20}\W{1,12})?"
+MIN_NAME_CHARS = 3
+"""Characters from which a name is searched for; shorter ones occur in any text. Two in Chinese, Japanese, Korean."""
+MIN_PART_CHARS = 4
+"""Characters from which the beginning or end of a target counts as a part of it."""
+MIN_SQUEEZED_CHARS = 9
+"""Characters from which a target is also searched for whatever stands between the letters of a text."""
+MOST_NAMES = 4
+"""Words of a name that are also searched for apart."""
+
+
+class UntrustedText(SearchedText):
+    """A text in which a target counts as named where a model may have read it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = loose(" ".join(map(spelled, decoded(text))))
+
+    @cached_property
+    def _squeezed(self) -> str:
+        return squeezed(self.text)
+
+    @cached_property
+    def _letters(self) -> str:
+        return letters_of(self.text)
+
+    @cached_property
+    def _borders(self) -> frozenset[int]:
+        """Return the offsets among the letters and digits of the text at which something else stands between them."""
+        return frozenset(accumulate(map(len, re.findall(r"[^\W_]+", self.text)), initial=0))
+
+    def _among_letters(self, value: str) -> int:
+        """Return the offset of `value` among the letters and digits of the text, where it is made of whole words."""
+        at = self._letters.find(value)
+        while at >= 0 and not (at in self._borders and at + len(value) in self._borders):
+            at = self._letters.find(value, at + 1)
+        return at
+
+    @cached_property
+    def _long_targets(self) -> tuple[str, ...]:
+        """Return addresses, URLs and long numbers, of which a call may name a part."""
+        digits = re.sub(r"(?<=\w)[ -](?=\d)", "", self.text)
+        return tuple(dict.fromkeys([*_LONG.findall(self.text), *_LONG.findall(digits)]))
+
+    def find(self, target: CallTarget) -> int:
+        """Return the offset of `target`, in the compared spelling, or -1."""
+        value = loose(spelled(target.value))
+        if target.kind == "number":
+            return self._number(value)
+        if target.kind == "url":
+            value = bare_url(value)
+            if not value:
+                return -1
+            at = self.text.find(value)
+        elif target.kind == "name" and len(value) < MIN_NAME_CHARS - bool(_IDEOGRAPHIC.search(value)):
+            return -1
+        else:
+            at = bounded(self.text, value)
+        if at < 0 and target.kind in ("address", "url", "name") and len(value) >= MIN_SQUEEZED_CHARS:
+            at = self._squeezed.find(squeezed(value))
+        if at < 0 and len(letters := letters_of(value)) >= MIN_SQUEEZED_CHARS:
+            at = self._among_letters(letters)
+        if at < 0 and target.kind == "name":
+            at = self._words_apart(value)
+        return at if at >= 0 else self._part(value, target)
+
+    def _words_apart(self, name: str) -> int:
+        """Return where the words of a name stand in either order with at most one word between two of them, as in
+        `Oduya, Wilma` and in fields of JSON."""
+        words = _WORD.findall(name)
+        if not 2 <= len(words) <= MOST_NAMES or not all(word in self.text for word in words):
+            return -1
+        for order in (words, words[::-1], [words[-1], *words[:-1]]):
+            found = re.search(rf"(?<!\w){_BETWEEN_NAMES.join(map(re.escape, order))}(?!\w)", self.text)
+            if found:
+                return found.start()
+        return -1
+
+    def _number(self, value: str) -> int:
+        bare = bare_number(value)
+        at = self.spaced(bare, FAR_APART)
+        for tail in tails(value) if at < 0 else ():
+            at = max(at, self.spaced(tail, FAR_APART, begins=False))
+        return at if at >= 0 or not bare.isdigit() else self._part(bare, CallTarget("number", bare))
+
+    def _part(self, value: str, target: CallTarget) -> int:
+        """Return where a longer target begins or ends with `value`."""
+        if target.kind not in ("name", "number", "host") or len(value) < MIN_PART_CHARS or value.startswith("http"):
+            return -1
+        longer = (one for one in self._long_targets if one.startswith(value) or one.endswith(value))
+        found = next(longer, None)
+        return max(0, self.text.find(found)) if found is not None else -1
+
+
+class TrustedText(SearchedText):
+    """A text that names targets exactly."""
+
+    def __init__(self, text: str) -> None:
+        self.text = " ".join(map(spelled, undone(text)))
+        if "_" in text:
+            self.text += " " + _EMPHASIS.sub("", self.text)
+
+    @cached_property
+    def _urls(self) -> tuple[str, ...]:
+        """Return web addresses without scheme and `www.`, and bare hosts."""
+        return tuple(dict.fromkeys(bare_url(url.rstrip(".,;:!?")) for url in _URL.findall(self.text)))
+
+    def names(self, target: CallTarget) -> bool:
+        """Return whether `target` is named, or something that contains it: its site, a folder above it."""
+        value = spelled(target.value)
+        if target.kind == "number":
+            return self.names_number(value)
+        if target.kind == "url":
+            bare = bare_url(value)
+            return exactly(self.text, bare) or any(_covers(url, bare) for url in self._urls)
+        if target.kind == "path":
+            return any(exactly(self.text, path) for path in (value.removeprefix("./"), *_folders(value)))
+        if target.kind == "name" and exactly(self.text, _last_name_first(value)):
+            return True
+        return len(value) > 0 and exactly(self.text, value)
+
+
+def _last_name_first(name: str) -> str:
+    *first, last = name.split() or [""]
+    return f"{last}, {' '.join(first)}" if first else ""
+
+
+def _covers(url: str, bare: str) -> bool:
+    """Return whether `bare` is `url`, lies below it or is its host."""
+    return bare == url or (bare.startswith(url) and bare[len(url)] in "/:") or bare == host_of(url)
+
+
+def _folders(path: str) -> Iterator[str]:
+    """Yield the folders above a path except the root; none if the path contains `..`. One that is a single word ends
+    in a slash or stands between quotation marks: `docs` in a sentence is no folder."""
+    parts = path.removeprefix("./").split("/")
+    if ".." in parts:
+        return
+    for one in ("/".join(parts[:n]) for n in range(len(parts) - 1, 0, -1)):
+        if len(one) >= MIN_NAME_CHARS:
+            yield from (one,) if "/" in one else (f"{one}/", f"`{one}`", f'"{one}"', f"'{one}'")
