@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from sluicegate.plugins.addresses import check_redis_address
+from sluicegate.plugins.contract.disk_paths import PlacedFile, ReadFile
 from sluicegate.plugins.settings import Count, Positive, Within
 
 
@@ -51,7 +52,7 @@ class MemorySettings:
 
 @dataclass(frozen=True, slots=True)
 class SqliteSettings:
-    path: str = ""
+    path: PlacedFile = ""
     """Path of the file, in an existing folder."""
     budget_mb: Positive = 512.0
     """MB of the file; the least recently used entries are dropped first."""
@@ -69,11 +70,11 @@ class SqliteSettings:
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    ca_file: str = ""
+    ca_file: ReadFile = ""
     """PEM file of the authority that signed the server's certificate; empty = the system's."""
-    cert_file: str = ""
+    cert_file: ReadFile = ""
     """PEM file of the client certificate, if the server asks for one."""
-    key_file: str = ""
+    key_file: ReadFile = ""
     """PEM file of its key."""
     check_hostname: bool = True
     """Refuse a certificate for another host name."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from sluicegate.plugins.contract.disk_paths import WrittenFolder
 from sluicegate.plugins.settings import Count, Positive, Share, Within, read_settings, wrong_value
 
 AttentionKind = Literal["auto", "reference", "triton"]
@@ -135,7 +136,7 @@ class EngineSettings:
     offload_bytes: int = 0
     """For each model: evicted blocks of the prefix cache go to a file of at most this size, and come back from there;
     0 = they are forgotten."""
-    offload_path: str | None = None
+    offload_path: WrittenFolder | None = None
     """The folder that the file is made in; None = it is in memory, beside a device's."""
     jump_forward: bool = True
     """Append tokens that a grammar forces without sampling them."""

@@ -35,6 +35,7 @@ from sluicegate.gateway.settings import ServerSettings, Settings
 from sluicegate.gateway.telemetry.logs import begin_log
 from sluicegate.plugins import ConfigurationError
 from sluicegate.plugins.compiled.builder import compiling
+from sluicegate.plugins.contract.disk_paths import paths_checked
 from sluicegate.plugins.memory.stack_room import with_room
 
 log = logging.getLogger("sluicegate")
@@ -98,7 +99,8 @@ def serve(
     for warning in misspelt_variables(os.environ):
         log.warning(warning)
     with compiling(settings.server.compile):
-        runtime = compose(settings, os.environ)
+        with paths_checked():
+            runtime = compose(settings, os.environ)
         runtime.reloader.source = read_again
         runtime.renewal.watch("secrets", lambda: secret_files(os.environ), partial(_take_secrets, runtime))
         return serve_runtime(runtime, listener, on_ready)

@@ -57,7 +57,7 @@ large enums, counted classes and long Lark literals."""
 
 class GrammarConstrainer:
     """Compiles on a small thread pool, where tenants take turns, and keeps the grammars used last: `cache_entries`, of
-    `KEPT_BYTES` together.
+    `kept_bytes` together.
 
     Two requests for the same grammar share one compilation; a failed one is not kept.
     """
@@ -75,7 +75,7 @@ class GrammarConstrainer:
         self.unconstrained = Constraint("text") if self._blocked else None
         """Used for a request without a constraint."""
         self._pool = CompilePool(settings.threads, "grammar")
-        self._grammars = KeptGrammars(settings.cache_entries)
+        self._grammars = KeptGrammars(settings.cache_entries, settings.kept_bytes)
         self._vocabularies = Vocabularies(_folder(settings))
         self._lock = threading.Lock()
         if COMPILE_MODE.builder is not None:
@@ -90,6 +90,7 @@ class GrammarConstrainer:
             "compiled_total": float(self._compiled),
             "compile_seconds_total": self._compile_s,
             "kept": float(len(self._grammars)),
+            "kept_bytes": float(self._grammars.bytes),
             "waiting": float(self._pool.waiting),
         }
 

@@ -10,9 +10,6 @@ from typing import Any
 from sluicegate.grammar.compile_pool import CompileJob
 from sluicegate.plugins.memory.freed import give_back
 
-KEPT_BYTES = 256 << 20
-"""Most bytes of all kept grammars together. The usual one takes some 50 kB, so that their number bounds them; one
-schema of 8 MB, or one Lark grammar of 150 kB, takes 40 MB."""
 _GARBAGE = 0.25
 """Most of that, beside what is kept, that dropped grammars may take until they are collected."""
 _USES = 64
@@ -23,7 +20,7 @@ Key = tuple[str, bytes]
 
 
 class KeptGrammars:
-    """Keeps up to `most` grammars of `KEPT_BYTES`, and the last one however large it is. Used on one event loop.
+    """Keeps up to `most` grammars of `most_bytes`, and the last one however large it is. Used on one event loop.
 
     A grammar grows while matchers use it: what they add is counted after some uses of any.
 
@@ -31,8 +28,9 @@ class KeptGrammars:
     has: it is called where kept and dropped ones together are a quarter more than may be kept.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, most_bytes: int) -> None:
         self._most = most
+        self._most_bytes = most_bytes
         self._jobs: OrderedDict[Key, tuple[CompileJob, int]] = OrderedDict()
         self._bytes = 0
         self._dropped_bytes = 0
@@ -90,7 +88,7 @@ class KeptGrammars:
         self._bytes = sum(size for _, size in self._jobs.values())
 
     def _make_room(self) -> None:
-        while len(self._jobs) > self._most or (self._bytes > KEPT_BYTES and len(self._jobs) > 1):
+        while len(self._jobs) > self._most or (self._bytes > self._most_bytes and len(self._jobs) > 1):
             self._drop(next(iter(self._jobs)))
 
     def _drop(self, key: Key) -> None:
@@ -98,8 +96,8 @@ class KeptGrammars:
         self._bytes -= found
         self._dropped_bytes += found
         if (
-            self._bytes + self._dropped_bytes > (1 + _GARBAGE) * KEPT_BYTES
-            and self._dropped_bytes > _GARBAGE * KEPT_BYTES
+            self._bytes + self._dropped_bytes > (1 + _GARBAGE) * self._most_bytes
+            and self._dropped_bytes > _GARBAGE * self._most_bytes
         ):
             self._dropped_bytes = 0
             gc.collect()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sluicegate.grammar.limits import MOST_BYTES, GrammarLimits
+from sluicegate.plugins.contract.disk_paths import MaybeFolder
 from sluicegate.plugins.settings import Count
 
 STAGE = "stages.constrain.grammar"
@@ -17,8 +18,12 @@ class GrammarSettings:
     threads: Count = 2
     """Threads that compile."""
     cache_entries: Count = 256
-    """Most grammars kept, of 256 MiB together; the least recently used are dropped first."""
-    cache_dir: str | None = None
+    """Most grammars kept; the least recently used are dropped first."""
+    kept_bytes: Count = 256 << 20
+    """Most bytes of memory of all kept grammars together. The usual one takes some 50 kB, so that their number bounds
+    them; one schema of 8 MB, or one Lark grammar of 150 kB, takes 40 MB. Dropped ones take up to a quarter of it more
+    until they are collected."""
+    cache_dir: MaybeFolder | None = None
     """Folder for what was computed for a vocabulary, kept for the next start; "" = none."""
     cache_bytes: Count = MOST_BYTES
     """Most bytes of the files in that folder."""

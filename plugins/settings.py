@@ -30,6 +30,7 @@ from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Annotated, Any, Generic, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
+from sluicegate.plugins.contract.disk_paths import OnDisk, are_checked, fault_of_path, wanted_of
 from sluicegate.plugins.contract.names import API_VERSION, SlotName
 from sluicegate.plugins.contract.registration import RegistryLike
 from sluicegate.plugins.errors import ConfigurationError, plain
@@ -262,7 +263,11 @@ def _read(hint: Any, value: object, place: _Place, bounds: Within = NOT_NEGATIVE
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Annotated:
         given = next((extra for extra in inner[1:] if isinstance(extra, Within)), bounds)
-        return _read(inner[0], value, place, given)
+        found = _read(inner[0], value, place, given)
+        if are_checked():
+            for mark in inner[1:]:
+                _check_path(found, mark, place)
+        return found
     if origin in (Union, UnionType):
         return None if value is None else _read(_without_none(inner), value, place, bounds)
     if origin is tuple:
@@ -282,6 +287,13 @@ def _read(hint: Any, value: object, place: _Place, bounds: Within = NOT_NEGATIVE
             check_names(value, get_args(inner[0]), place.path)
         return {name: _read(inner[1], item, place.below(name)) for name, item in value.items()}
     return value if hint is Any else _scalar(hint, value, place, bounds)
+
+
+def _check_path(value: object, mark: object, place: _Place) -> None:
+    """Look at a path on the disk. Raises `ConfigurationError`."""
+    if isinstance(mark, OnDisk) and isinstance(value, str) and value and (why := fault_of_path(value, mark)):
+        wrong = place.wrong(wanted_of(mark), value)
+        raise ConfigurationError(f"{wrong.message}: {why}; correct the path, or what lies there")
 
 
 def _scalar(hint: Any, value: object, place: _Place, bounds: Within) -> object:

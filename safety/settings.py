@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from sluicegate.plugins import CHANNELS, JudgedChannel, Role
+from sluicegate.plugins.contract.disk_paths import ReadFile
 
 Action = Literal["redact", "escalate", "block"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -44,7 +45,7 @@ class InputSettings(RuleSettings):
 class PhraseSettings:
     phrases: tuple[str, ...] = ()
     """Phrases to find, whatever their case."""
-    path: str = ""
+    path: ReadFile = ""
     """A file with more phrases: UTF-8, one a line, `#` begins a comment line."""
     word_borders: bool = True
     """Find whole words only: `ass` is not found in `class`."""

@@ -41,9 +41,15 @@ def check_encoder_folder(name: str) -> None:
 
 def _check(name: str, *, adapter: bool = False) -> None:
     path = Path(name)
-    if name == "bundled" or (not path.exists() and not _is_path(name)):
+    if not name.isprintable():
+        raise ConfigurationError(f"the name of the model {name!r} holds control characters; {WHAT_TO_NAME}")
+    try:
+        is_there = path.exists()
+    except OSError as error:
+        raise ConfigurationError(f"there is no {name!r} here: {error.strerror}; {WHAT_TO_NAME}") from error
+    if name == "bundled" or (not is_there and not _is_path(name)):
         return
-    if not path.exists():
+    if not is_there:
         raise ConfigurationError(f"there is no {name!r} here (looked at {path.absolute()}); {WHAT_TO_NAME}")
     if path.is_file():
         if path.suffix != ".gguf":

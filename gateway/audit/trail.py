@@ -18,7 +18,9 @@ from typing import Any
 from sluicegate.gateway.audit.chain import Anchor, anchor_of, line_of, torn
 from sluicegate.gateway.audit.last_line import LastLine
 from sluicegate.gateway.settings import AuditSettings
+from sluicegate.gateway.settings.storage import LOG_FILE
 from sluicegate.plugins import AuditUnavailable, ConfigurationError, SluicegateError
+from sluicegate.plugins.contract.disk_paths import fault_of_path
 
 log = logging.getLogger("sluicegate.audit")
 LONGEST_LINE = 1 << 20
@@ -138,15 +140,13 @@ class AuditTrail:
 
 
 def writer_of(settings: AuditSettings) -> AuditWriter | None:
-    """Return None where no audit log is wanted. Raises `ConfigurationError`."""
+    """Return None where no audit log is wanted. The file is made with its first line: whoever checks a configuration,
+    perhaps as another user, makes none. Raises `ConfigurationError`."""
     if not settings.path:
         return None
-    path = Path(settings.path)
-    try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
-    except OSError as error:
-        raise ConfigurationError(f"[audit] path {settings.path!r} cannot be written: {error.strerror}") from error
-    return AuditWriter(path, secret_of(settings))
+    if why := fault_of_path(settings.path, LOG_FILE):
+        raise ConfigurationError(f"[audit] path {settings.path!r} cannot be written: {why}")
+    return AuditWriter(Path(settings.path), secret_of(settings))
 
 
 def secret_of(settings: AuditSettings) -> bytes:

@@ -20,6 +20,7 @@ from typing import Any
 from sluicegate.gateway.config import misspelt_variables, read_tree
 from sluicegate.gateway.settings import Settings
 from sluicegate.plugins import Registry, SlotName
+from sluicegate.plugins.contract.disk_paths import paths_checked
 from sluicegate.plugins.errors import SluicegateError
 from sluicegate.plugins.settings import collecting, read_settings
 
@@ -42,7 +43,8 @@ def _check(parsed: argparse.Namespace) -> int:
     tree = read_tree(parsed.file, os.environ)
     logging.disable()  # what serve would log is printed here
     try:
-        refused, idle = mistakes(tree)
+        with paths_checked():
+            refused, idle = mistakes(tree)
     finally:
         logging.disable(logging.NOTSET)
     idle += misspelt_variables(os.environ)

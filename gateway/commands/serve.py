@@ -15,6 +15,7 @@ from sluicegate.gateway.commands.worker_processes.processes import WorkerProcess
 from sluicegate.gateway.commands.worker_processes.terms import check_workers, of_worker, reread
 from sluicegate.gateway.settings import Settings
 from sluicegate.plugins import ConfigurationError
+from sluicegate.plugins.contract.disk_paths import paths_checked
 
 
 def define(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +36,8 @@ def _serve(parsed: argparse.Namespace) -> int:
     def read() -> Settings:
         return load(parsed.config, os.environ, _overrides(parsed))
 
-    settings = read()  # before the imports that take seconds
+    with paths_checked():
+        settings = read()  # before the imports that take seconds
     began_empty = is_empty(parsed.config)
 
     def read_again() -> Settings:

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from sluicegate.plugins import Within
 from sluicegate.plugins.addresses import check_address
+from sluicegate.plugins.contract.disk_paths import ReadFolder, WrittenFile
 
 OWN = "sluicegate"
 """Name of the server with this gateway's own tools."""
@@ -25,7 +26,7 @@ class McpServerSettings:
     """Address of a server that speaks streamable HTTP."""
     command: tuple[str, ...] = ()
     """Program and arguments of a server that speaks over standard input and output."""
-    cwd: str = ""
+    cwd: ReadFolder = ""
     """Working directory of `command`; empty = the gateway's."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Environment of `command` besides PATH, HOME and the like; nothing else of the gateway's own is passed on."""
@@ -73,7 +74,7 @@ class McpSettings:
     """By name: lower-case letters, digits and hyphens."""
     own_tools: bool = False
     """Serve `generate` and `screen` as MCP tools."""
-    path: str = ""
+    path: WrittenFile = ""
     """SQLite file with the pins of tools; empty = kept in memory, so that each start is a first listing."""
     look_s: Annotated[float, Within(0.1, 86_400)] = 60.0
     """How often a server is asked for its list of tools."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sluicegate.plugins.addresses import check_address, check_redis_address
+from sluicegate.plugins.contract.disk_paths import ReadFile
 from sluicegate.plugins.settings import Count
 
 
@@ -42,7 +43,7 @@ class VectorSetSettings:
     """Environment variable with the key of that API."""
     count: Count = 32
     """Documents to ask for."""
-    tls_ca_file: str | None = None
+    tls_ca_file: ReadFile | None = None
     """PEM file of the certificate authority, for `rediss://`."""
 
     def __post_init__(self) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from sluicegate.gateway.settings.numbers import Money, Number
 from sluicegate.plugins.addresses import check_redis_address
+from sluicegate.plugins.contract.disk_paths import WrittenFile, WrittenFolder
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +54,11 @@ class PriceSettings:
 class AccountSettings:
     """Where keys, usage and shared limits are kept, and what tokens cost."""
 
-    path: str = ""
+    path: WrittenFile = ""
     """SQLite file with keys and usage; empty = only `[[keys]]`, and usage is lost when the process ends."""
     url: str = field(default="", repr=False)
     """URL of a Redis that several gateways share instead: keys, usage, limits."""
-    journal: str = ""
+    journal: WrittenFolder = ""
     """Folder for what is not in the store yet, so that a killed gateway loses nothing; empty = beside `path`."""
     flush_s: float = 1.0
     """How often the journal is moved into the store, and how soon a key changed elsewhere takes effect."""

@@ -9,13 +9,14 @@ from typing import Annotated, Any, Literal
 from sluicegate.gateway.settings.numbers import Part
 from sluicegate.plugins import Within
 from sluicegate.plugins.addresses import check_address
+from sluicegate.plugins.contract.disk_paths import ReadFolder
 
 
 @dataclass(frozen=True, slots=True)
 class PromptSettings:
     """Templates and context documents."""
 
-    folder: str = ""
+    folder: ReadFolder = ""
     """Folder of files `NAME@VERSION.toml`."""
     templates: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Templates by `NAME@VERSION`, with the fields of those files."""

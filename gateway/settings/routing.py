@@ -8,6 +8,7 @@ from typing import Annotated, Literal, get_args
 
 from sluicegate.gateway.settings.numbers import Money, Part
 from sluicegate.plugins import Within
+from sluicegate.plugins.contract.disk_paths import PlacedFile
 
 RolloutMetric = Literal["failures", "validity", "safety", "latency", "checks", "judge", "feedback"]
 
@@ -123,6 +124,6 @@ class RoutingSettings:
     """Routes by public name."""
     queues: Mapping[str, QueueSettings] = field(default_factory=dict)
     """Queues by served model."""
-    state: str = ""
+    state: PlacedFile = ""
     """File that keeps changes of weights across restarts; empty = a restart restores the configured ones. The state of
     rollouts is beside it, in `FILE.rollouts`."""

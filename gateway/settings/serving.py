@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from sluicegate.plugins import Within
 from sluicegate.plugins.compiled.compile_mode import CompileKind
+from sluicegate.plugins.contract.disk_paths import ReadFile
 from sluicegate.plugins.settings import Count, Positive
 
 
@@ -55,11 +56,11 @@ class ServerSettings:
     compile: CompileKind = "background"
     """When kernels without cached code are compiled: `background`, while the server answers with slower code; `first`,
     before it answers; `never`: do without them."""
-    tls_cert: str = ""
+    tls_cert: ReadFile = ""
     """PEM file of the certificate and its chain; with `tls_key` the gateway speaks HTTPS."""
-    tls_key: str = ""
+    tls_key: ReadFile = ""
     """PEM file of the certificate's key."""
-    tls_client_ca: str = ""
+    tls_client_ca: ReadFile = ""
     """PEM file: only clients with a certificate of this authority may connect."""
     renew_s: Annotated[float, Within(0, 86_400)] = 10.0
     """How often certificate and secret files are checked, and read again if they changed; 0 = never."""

@@ -8,7 +8,11 @@ from typing import Annotated, Literal
 from sluicegate.gateway.settings.numbers import Part
 from sluicegate.plugins import Within
 from sluicegate.plugins.addresses import POSTGRES, check_address
+from sluicegate.plugins.contract.disk_paths import OnDisk, ReadFile, WrittenFile, WrittenFolder
 from sluicegate.plugins.settings import Count
+
+LOG_FILE = OnDisk("file", "write", makes_folders=False, beside=False)
+"""Beside an audit log a file is made where the folder takes one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +21,7 @@ class ReviewSettings:
 
     enabled: bool = True
     """False: what would be escalated to a person is blocked."""
-    path: str = ""
+    path: WrittenFile = ""
     """SQLite file; by default `sluicegate/reviews.sqlite3` in the user's state folder."""
     secret: str = field(default="", repr=False)
     """Hexadecimal, at least 32 bytes: held texts are encrypted under it."""
@@ -39,7 +43,7 @@ class FeedbackSettings:
 
     enabled: bool = True
     """Accept feedback; otherwise the path is unknown."""
-    path: str = ""
+    path: WrittenFile = ""
     """SQLite file; empty = in memory, or in the shared database."""
     secret: str = field(default="", repr=False)
     """Hexadecimal, at least 32 bytes: comments are encrypted under it. Without it no comment is kept."""
@@ -57,7 +61,7 @@ class RecordingSettings:
 
     enabled: bool = False
     """Record requests."""
-    path: str = ""
+    path: WrittenFile = ""
     """SQLite file, if no database is shared."""
     secret: str = field(default="", repr=False)
     """Hexadecimal, at least 32 bytes: recordings are encrypted under a key of each caller, and those keys under this
@@ -82,7 +86,7 @@ class RecordingSettings:
 class BatchSettings:
     """Files and batches: `/v1/files`, `/v1/batches`."""
 
-    path: str = ""
+    path: WrittenFolder = ""
     """Folder for uploads and results; empty = both are refused."""
     concurrency: Count = 8
     """Most requests of all batches that run at the same time."""
@@ -123,7 +127,7 @@ class DatabaseSettings:
 class AuditSettings:
     """Who changed what."""
 
-    path: str = ""
+    path: Annotated[str, LOG_FILE] = ""
     """File that gets two lines of JSON for each change by an operator; empty = none is written."""
-    secret_file: str = ""
+    secret_file: ReadFile = ""
     """File with at least 32 bytes that key the digests of the lines; empty = plain hashes."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from sluicegate.plugins import Within
+from sluicegate.plugins.contract.disk_paths import MaybeFolder, WrittenFolder
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class TelemetrySettings:
     """Include prompts and answers, after the rails, in traces and the console."""
     recent: Annotated[int, Within(0, 1_000_000)] = 500
     """Finished requests kept in memory that the console can show in full."""
-    history: str = ""
+    history: WrittenFolder = ""
     """Folder for the console's history, which then survives restarts; empty = it is lost when the process ends."""
     history_rows: Annotated[int, Within(1, 10_000_000)] = 100_000
     """Most requests in it; without a folder, lines of the newest 10,000 are kept."""
@@ -29,7 +30,7 @@ class TelemetrySettings:
     history_secret: str = field(default="", repr=False)
     """Hexadecimal, at least 32 bytes: full accounts of requests are encrypted under it. Only with it are texts that a
     rail withheld kept in the folder."""
-    evaluations: str = ""
+    evaluations: MaybeFolder = ""
     """Folder of reports written by `sluicegate eval --save`, for the console; empty = none."""
     label_values: int = 100
     """Most values of one label of a metric; all others are counted as `other`."""

@@ -24,6 +24,7 @@ from sluicegate.gateway.settings.storage import (
 )
 from sluicegate.gateway.settings.telemetry import TelemetrySettings
 from sluicegate.plugins import SlotName
+from sluicegate.plugins.contract.disk_paths import ReadFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class Settings:
     ray: RaySettings = RaySettings()
     policies: Mapping[str, Any] = field(default_factory=dict)
     """Policies by name; `gateway/rails/policy.py` checks them."""
-    policy_file: str = ""
+    policy_file: ReadFile = ""
     """TOML file with further policies."""
 
     def __post_init__(self) -> None:

@@ -13,6 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 from sluicegate.gateway.upstream.dialects import Dialect
 from sluicegate.plugins import ConfigurationError
 from sluicegate.plugins.addresses import key_in, without_login
+from sluicegate.plugins.contract.disk_paths import ReadFile
 from sluicegate.plugins.settings import Count, Positive, Share
 
 TAIL = "/chat/completions"
@@ -35,7 +36,7 @@ class UpstreamModelSettings:
     `model`."""
     api_key_env: str = ""
     """Name of the environment variable with the key for that server."""
-    api_key_file: str = ""
+    api_key_file: ReadFile = ""
     """Or a file that holds it, read again when it changes."""
     dialect: Dialect = "openai"
     """What that server is. `vllm` is Sluicegate's own too."""

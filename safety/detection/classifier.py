@@ -203,7 +203,7 @@ def load(path: Path = WEIGHTS) -> Classifier:
             if about["format"] not in READABLE:
                 raise ValueError(f"format {about['format']}, expected {FORMAT}")
             return Classifier({name: _whole(arrays, name) for name in HEADS}, about)
-    except (OSError, KeyError, ValueError) as error:
+    except (OSError, KeyError, ValueError, EOFError) as error:
         raise ConfigurationError(
             f"detection weights {str(path)!r} cannot be read: {error}; "
             "`sluicegate safety tune --apply` writes them, as does `python -m training.detector.train --data FOLDER`"

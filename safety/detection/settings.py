@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from sluicegate.plugins import Role
+from sluicegate.plugins.contract.disk_paths import ReadFile
 from sluicegate.plugins.settings import Count, Positive
 
 GuardForm = Literal["llama_guard", "qwen3_guard", "shield_gemma", "granite_guardian", "chat_model"]
@@ -60,7 +61,7 @@ class DetectionSettings(ThresholdSettings):
 class DetectorSettings(DetectionSettings):
     """Of `injection` and `harm`."""
 
-    weights: str = str(WEIGHTS)
+    weights: ReadFile = str(WEIGHTS)
     """A file of your own, from `training.detector.train`."""
 
 

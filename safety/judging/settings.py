@@ -8,6 +8,7 @@ from typing import Literal
 
 from sluicegate.plugins import JudgedChannel
 from sluicegate.plugins.addresses import check_address, without_login
+from sluicegate.plugins.contract.disk_paths import ReadFile
 from sluicegate.plugins.settings import Count, Positive
 from sluicegate.safety.detection.settings import WEIGHTS, GuardForm
 
@@ -73,7 +74,7 @@ class AnswerHarmSettings(JudgingSettings):
     time_budget_s: Positive = 1.0
     window_chars: int = 1_200
     """Characters before a unit that are read with it."""
-    weights: str = str(WEIGHTS)
+    weights: ReadFile = str(WEIGHTS)
     """A file of your own, from `training.detector.train`."""
 
 

@@ -29,8 +29,7 @@ def described(number: int) -> Constraint:
 
 
 async def test_large_grammars_are_kept_up_to_so_many_bytes(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_grammars, "KEPT_BYTES", 10_000_000)
-    stage = build({"cache_dir": ""})
+    stage = build({"cache_dir": "", "kept_bytes": 10_000_000})
     made = [await stage.compile(described(number), model) for number in range(3)]
     assert [await stage.compile(described(number), model) is made[number] for number in (2, 1, 0)] == [
         True,
@@ -41,8 +40,7 @@ async def test_large_grammars_are_kept_up_to_so_many_bytes(model: Any, monkeypat
 
 
 async def test_one_grammar_is_kept_however_large_it_is(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_grammars, "KEPT_BYTES", 1)
-    stage = build({"cache_dir": ""})
+    stage = build({"cache_dir": "", "kept_bytes": 1})
     made = await stage.compile(described(0), model)
     assert await stage.compile(described(0), model) is made
     await stage.close()
@@ -52,8 +50,7 @@ async def test_dropped_grammars_are_collected_before_they_fill_the_memory(
     model: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a full collection, which the collector itself makes after so many objects only."""
-    monkeypatch.setattr(kept_grammars, "KEPT_BYTES", 10_000_000)
-    stage = build({"cache_dir": ""})
+    stage = build({"cache_dir": "", "kept_bytes": 10_000_000})
     gc.disable()
     try:
         made = [weakref.ref(await stage.compile(described(number), model)) for number in range(8)]
