@@ -27,7 +27,7 @@ from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.generators import generation_of
 from sluicegate.gateway.request.grammars import compiled, grammars_of_tools
 from sluicegate.gateway.request.guarding.holding import Holding
-from sluicegate.gateway.request.guarding.joints import found_across, without_one
+from sluicegate.gateway.request.guarding.joints import found_across, with_documents_apart, without_one
 from sluicegate.gateway.request.guarding.screening import Screening
 from sluicegate.gateway.request.guarding.selection import limits_of, settle_output_rails, settle_states
 from sluicegate.gateway.request.output import Replay, parts_of, pieces_of
@@ -308,7 +308,7 @@ async def moderate(exchange: Exchange, validator: Validator) -> AsyncGenerator[D
     """Yield what the output rails release as the generation goes on. Its answers and decisions are kept at the end.
     `validator` judges calls that the model wrote without their marks."""
     limits, lead = limits_of(exchange), exchange.entry.lead
-    rails, request, caller = exchange.safety.output_rails, exchange.request, exchange.caller
+    rails, request, caller = exchange.safety.output_rails, with_documents_apart(exchange), exchange.caller
     moderation = Moderation(rails, request, caller, limits, lead)
     exchange.moderation = moderation
     judging = Judging(rails, request, caller, limits, lead) if moderation.is_judged else None

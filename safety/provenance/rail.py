@@ -16,6 +16,7 @@ import re
 from collections import OrderedDict
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 
 from sluicegate.plugins import Caller, Channel, RailProperties, RailSession, Request, Verdict
 from sluicegate.safety.provenance.argument_names import CODE_NAMES, NAMES, name_counts
@@ -89,20 +90,20 @@ class PlacedProvenanceRail:
         exempt = any(fnmatchcase(self.tool, pattern) for pattern in own.exempt)
         if exempt or channel != "tool_arguments" or argument.lower() in own.harmless_arguments:
             return PassSession()
-        return ProvenanceSession(self.rail, request, self.path)
+        return ProvenanceSession(self.rail, request, self.path, is_code=self.tool in request.custom_tools)
 
 
 class ArgumentReader:
     """Reads the targets of one string, piece by piece. Mutable."""
 
-    def __init__(self, rail: ProvenanceRail, path: ArgumentPath) -> None:
+    def __init__(self, rail: ProvenanceRail, path: ArgumentPath, *, is_code: bool = False) -> None:
         self._harmless = rail.settings.harmless_arguments
         self._names = rail.names
         self._path = path
         self._named = name_counts(path, rail.names)
         self._ends_range = self._named and not name_counts(path, rail.names - {"to"})
         """Whether only `to` names the argument, which may also be the end of a time."""
-        self._is_code = not self._named and name_counts(path, CODE_NAMES)
+        self._is_code = not self._named and (is_code or name_counts(path, CODE_NAMES))
         self._json: LongJson | None = None
         self.is_over = False
         """Whether the rest is a text: what follows the first piece, unless the argument's name is known, the piece is
@@ -129,11 +130,12 @@ class ArgumentReader:
 class ProvenanceSession:
     """Judges one string at its end, a long one in pieces that do not depend on how it came."""
 
-    def __init__(self, rail: ProvenanceRail, request: Request, path: ArgumentPath) -> None:
+    def __init__(self, rail: ProvenanceRail, request: Request, path: ArgumentPath, *, is_code: bool = False) -> None:
+        """Open a session for the string at `path`. `is_code`: as the text of a custom tool, it may be a program."""
         self._rail = rail
         self._request = request
-        self._path = path
-        self._reader = ArgumentReader(rail, path)
+        self._new_reader = partial(ArgumentReader, rail, path, is_code=is_code)
+        self._reader = self._new_reader()
         self._text = ""
         self._start = 0
         """Offset of `_text`: everything before it is settled."""
@@ -141,7 +143,7 @@ class ProvenanceSession:
         self._settled = False
 
     def clears(self, text: str) -> bool:
-        reader = ArgumentReader(self._rail, self._path)
+        reader = self._new_reader()
         found, _ = pieces(text, ends=True)
         for piece in found:
             if self._untrusted_target(reader.targets(piece, whole=len(found) == 1)) is not None:

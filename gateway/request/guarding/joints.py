@@ -60,6 +60,17 @@ def _without_source(exchange: Exchange, piece: Piece) -> str:
     return text.removeprefix(f"[{named(message.name)}]\n") if message.name else text
 
 
+def with_documents_apart(exchange: Exchange) -> Request:
+    """Return the request as output rails read it: its documents are messages of their own, as input rails saw them.
+    Within the last message they would be the user's words."""
+    arranged, before = exchange.request, exchange.unarranged
+    if before is None or before.parts is None or not before.parts.documents:
+        return arranged
+    *above, last = before.messages
+    last = replace(last, content=exchange.stages.prompts.without_place(before, last.content))
+    return replace(arranged, messages=(*above, last), parts=before.parts)
+
+
 def without_one(exchange: Exchange, request: Request, across: Across) -> Request:
     """Return the unarranged request without one retrieved document of those that make it. Raises `ContentBlocked` where
     none of them was retrieved, or the operator wants the request refused."""
