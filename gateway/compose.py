@@ -25,6 +25,8 @@ from sluicegate.gateway.mcp.mcp_gateway import McpGateway
 from sluicegate.gateway.mcp.screening import MODEL as TOOL_SERVER
 from sluicegate.gateway.prompts import PromptBuilder
 from sluicegate.gateway.readiness import DiskSpace, Source, TroubleList, TroubleMetrics
+from sluicegate.gateway.readiness.server_certificates import ServerCertificates
+from sluicegate.gateway.readiness.tls_servers import tls_servers
 from sluicegate.gateway.recording.recorder import recorder_of
 from sluicegate.gateway.registry import Register, registry_of
 from sluicegate.gateway.reload import Reloader
@@ -129,6 +131,7 @@ def compose(settings: Settings, environ: Mapping[str, str], *, registers: Sequen
         metrics=metrics,
         troubles=TroubleList(),
         disks=DiskSpace(written_folders(settings), settings.server.min_free_bytes),
+        server_certificates=ServerCertificates(lambda: tls_servers(stage_set.settings, environ)),
         renewal=FileWatcher(settings.server.renew_s),
         trace_sink=sink,
         history=history,
@@ -222,6 +225,7 @@ def _watch_troubles(runtime: Runtime) -> None:
     for part in get_args(Part):
         watch(part, partial(_of_books, accounts, part))
     watch("disk", runtime.disks.troubles)
+    watch("server certificates", runtime.server_certificates.troubles)
     watch("history", runtime.history.troubles)
     watch("rails", lambda: runtime.pipeline.stages.rail_health.troubles())
     watch("batches", runtime.batches.troubles)
@@ -285,6 +289,7 @@ def _expose(runtime: Runtime) -> None:
     metrics.registry.register(runtime.lag.buckets)
     metrics.registry.register(TroubleMetrics(runtime.troubles, lambda: runtime.readiness))
     metrics.registry.register(runtime.disks)
+    metrics.registry.register(runtime.server_certificates)
     if gpus := Gpus():
         metrics.registry.register(gpus)
     if runtime.trace_sink.exporter is not None:

@@ -125,6 +125,7 @@ async def close(runtime: Runtime) -> None:
     runtime.workers.close()
     runtime.lag.close()
     await runtime.disks.close()
+    await runtime.server_certificates.close()
     if runtime.progress.failure is None:  # what never started, perhaps beside one that runs, does not stop
         await runtime.audit.note("this process", "gateway.stop", __version__)
     await asyncio.to_thread(runtime.audit.close)
@@ -145,6 +146,7 @@ async def _start_stages(runtime: Runtime) -> None:
     runtime.history.start()
     runtime.lag.start()
     runtime.disks.start()
+    runtime.server_certificates.start()
     runtime.renewal.start()
     if runtime.pusher is not None:
         runtime.pusher.start()

@@ -19,6 +19,7 @@ from sluicegate.gateway.history import History
 from sluicegate.gateway.http.body_budget import BodyBudget
 from sluicegate.gateway.mcp.mcp_gateway import McpGateway
 from sluicegate.gateway.readiness import DiskSpace, Readiness, TroubleList
+from sluicegate.gateway.readiness.server_certificates import ServerCertificates
 from sluicegate.gateway.recording.recorder import RequestRecorder
 from sluicegate.gateway.reload import Reloader
 from sluicegate.gateway.request.pipeline import Pipeline
@@ -88,6 +89,7 @@ class Runtime:
     metrics: Metrics
     troubles: TroubleList
     disks: DiskSpace
+    server_certificates: ServerCertificates
     renewal: FileWatcher
     trace_sink: TraceSink
     history: History

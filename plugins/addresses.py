@@ -24,13 +24,18 @@ def check_address(name: str, url: str, schemes: Iterable[str] = WEB) -> None:
         raise ValueError(f"{name} must begin with {_either(known)}, found {without_login(url)!r}")
     if any(char.isspace() or not char.isprintable() for char in url):
         raise ValueError(f"{name} must not hold blanks or control characters, found {without_login(url)!r}")
-    hosts = re.split(r"[/#]", rest.partition("?")[0].rpartition("@")[2], maxsplit=1)[0]
-    for place in hosts.split(","):
-        host, port = _parts(place)
+    for host, port in hosts_of(url):
         if not host and scheme in WEB:
             raise ValueError(f"{name} must name a host behind {scheme}://, found {without_login(url)!r}")
         if port is not None and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
             raise ValueError(f"{name} must have a port from 1 to 65535, found {port[:20]!r} in {without_login(url)!r}")
+
+
+def hosts_of(url: str) -> list[tuple[str, str | None]]:
+    """Return the hosts that an address names, each with its port; None where it has none."""
+    rest = url.partition("://")[2]
+    hosts = re.split(r"[/#]", rest.partition("?")[0].rpartition("@")[2], maxsplit=1)[0]
+    return [_parts(place) for place in hosts.split(",")]
 
 
 def check_redis_address(name: str, url: str) -> None:

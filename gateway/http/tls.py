@@ -7,13 +7,13 @@ import re
 import ssl
 import time
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from sluicegate.gateway.readiness.certificate_dates import subject_and_end
 from sluicegate.gateway.readiness.expiry import expiring
 from sluicegate.gateway.settings import ServerSettings
 from sluicegate.gateway.telemetry import semconv
@@ -26,7 +26,6 @@ HELD = {
 }
 """What operators read of the setting's file."""
 _BLOCK = re.compile(f"{ssl.PEM_HEADER}.*?{ssl.PEM_FOOTER}", re.DOTALL)
-_SEQUENCE, _UTC_TIME, _VERSION = 0x30, 0x17, 0xA0
 
 
 class Certificates(Collector):
@@ -141,43 +140,8 @@ def ends_s(pem: Path) -> float:
         text = pem.read_bytes().decode("ascii", "replace")  # comments beside certificates may be in any encoding
         ends: dict[bytes, float] = {}
         for block in _BLOCK.findall(text):
-            subject, moment = _subject_and_end(ssl.PEM_cert_to_DER_cert(block + "\n"))
+            subject, moment = subject_and_end(ssl.PEM_cert_to_DER_cert(block + "\n"))
             ends[subject] = max(moment, ends.get(subject, moment))
         return min(ends.values())
     except (OSError, ValueError, IndexError) as error:
         raise ConfigurationError(f"{pem} holds no certificate in PEM form: {error}") from error
-
-
-def _subject_and_end(der: bytes) -> tuple[bytes, float]:
-    """Return a certificate's subject, encoded, and when it ends, in Unix seconds. Python's `ssl` tells this only of
-    certificates of a peer, so the few fields before it are skipped: RFC 5280, 4.1."""
-    body = _inside(_inside(der))
-    for _ in range(3 + (body[0] == _VERSION)):  # version, where it is said; serial number, signature, issuer
-        body = _split(body)[2]
-    _, validity, rest = _split(body)
-    after = _split(_split(validity)[2])
-    return _split(rest)[1], _moment(after[0], after[1])
-
-
-def _split(der: bytes) -> tuple[int, bytes, bytes]:
-    """Return tag, content and rest of the first value."""
-    length, at = der[1], 2
-    if length & 0x80:
-        at = 2 + (length & 0x7F)
-        length = int.from_bytes(der[2:at], "big")
-    return der[0], der[at : at + length], der[at + length :]
-
-
-def _inside(der: bytes) -> bytes:
-    tag, content, _ = _split(der)
-    if tag != _SEQUENCE:
-        raise ValueError(f"a sequence was expected, found tag {tag:#x}")
-    return content
-
-
-def _moment(tag: int, content: bytes) -> float:
-    """Return the Unix time of a UTCTime, whose years are 1950 to 2049, or of a GeneralizedTime."""
-    text = content.decode("ascii")
-    if tag == _UTC_TIME:
-        text = ("19" if text[:2] >= "50" else "20") + text
-    return datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC).timestamp()

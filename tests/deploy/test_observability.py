@@ -39,6 +39,7 @@ OPTIONAL = {
     "sluicegate_recall_redis_store_open",  # with Redis as a cache
     "sluicegate_certificate_ends_seconds",  # where HTTPS is spoken
     "sluicegate_generate_upstream_certificate_ends_seconds",  # with other servers, behind HTTPS
+    "sluicegate_server_certificate_ends_seconds",  # with anything else that is reached over TLS
     "sluicegate_disk_free_bytes",  # with anything that is written to a disk
 }
 """Exposed by gateways that are configured so; `test_metrics_of_optional_parts` makes one."""
@@ -163,6 +164,7 @@ def test_metrics_of_optional_parts_are_called_as_the_alerts_call_them(tmp_path: 
         exposed = {re.split(r"[ {]", line)[0] for line in text.splitlines()}
         shown = "sluicegate_generate_upstream_certificate_ends_seconds"
         elsewhere = {"sluicegate_export_traces_dropped_total", semconv.METRIC_CERTIFICATE_ENDS, shown}
+        elsewhere |= {semconv.METRIC_SERVER_CERTIFICATE_ENDS}
         assert OPTIONAL - exposed <= elsewhere
 
 

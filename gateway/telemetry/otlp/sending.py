@@ -22,6 +22,7 @@ from sluicegate.plugins.concurrency.retry_after import retry_after
 if TYPE_CHECKING:  # a fifth of a second to import: only those who ask others need it
     import httpx
 
+DEFAULT_ENDPOINT = "http://localhost:4318"
 RETRIED = frozenset((429, 502, 503, 504))
 TRIES = 3
 BACKOFF_S = 0.5
@@ -61,7 +62,7 @@ class ExportTarget:
                 "collector's HTTP port (usually 4318)"
             )
         own = environ.get(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")
-        base = environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318")
+        base = environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", DEFAULT_ENDPOINT)
         try:
             check_address(
                 f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT" if own else "OTEL_EXPORTER_OTLP_ENDPOINT", own or base
@@ -69,12 +70,19 @@ class ExportTarget:
         except ValueError as error:
             raise ConfigurationError(str(error)) from error
         return cls(
-            own or f"{base.rstrip('/')}/v1/{signal.lower()}",
+            cls.url_of(environ, signal),
             _headers(read("HEADERS") or ""),
             number_of(environ, (f"OTEL_EXPORTER_OTLP_{signal}_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"), 10_000) / 1000,
             _is_gzip(read("COMPRESSION") or "none"),
             _tls(read("CERTIFICATE"), read("CLIENT_CERTIFICATE"), read("CLIENT_KEY")),
         )
+
+    @staticmethod
+    def url_of(environ: Mapping[str, str], signal: str) -> str:
+        """Return the address of a signal alone, as it is written."""
+        own = environ.get(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")
+        base = environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", DEFAULT_ENDPOINT)
+        return own or f"{base.rstrip('/')}/v1/{signal.lower()}"
 
 
 def _headers(text: str) -> dict[str, str]:
