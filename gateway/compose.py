@@ -226,6 +226,7 @@ def _watch_troubles(runtime: Runtime) -> None:
         watch(part, partial(_of_books, accounts, part))
     watch("disk", runtime.disks.troubles)
     watch("server certificates", runtime.server_certificates.troubles)
+    watch("audit", runtime.audit.troubles)
     watch("history", runtime.history.troubles)
     watch("rails", lambda: runtime.pipeline.stages.rail_health.troubles())
     watch("batches", runtime.batches.troubles)

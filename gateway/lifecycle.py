@@ -126,6 +126,7 @@ async def close(runtime: Runtime) -> None:
     runtime.lag.close()
     await runtime.disks.close()
     await runtime.server_certificates.close()
+    await runtime.audit.stop_watching()
     if runtime.progress.failure is None:  # what never started, perhaps beside one that runs, does not stop
         await runtime.audit.note("this process", "gateway.stop", __version__)
     await asyncio.to_thread(runtime.audit.close)
@@ -147,6 +148,7 @@ async def _start_stages(runtime: Runtime) -> None:
     runtime.lag.start()
     runtime.disks.start()
     runtime.server_certificates.start()
+    runtime.audit.start()
     runtime.renewal.start()
     if runtime.pusher is not None:
         runtime.pusher.start()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import logging
 import os
 import socket
 import threading
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,13 +21,20 @@ from sluicegate.gateway.audit.chain import Anchor, anchor_of, line_of, torn
 from sluicegate.gateway.audit.last_line import LastLine
 from sluicegate.gateway.settings import AuditSettings
 from sluicegate.gateway.settings.storage import LOG_FILE
-from sluicegate.plugins import AuditUnavailable, ConfigurationError, SluicegateError
+from sluicegate.plugins import AuditUnavailable, ConfigurationError, SluicegateError, Trouble
+from sluicegate.plugins.concurrency.ending import end_tasks
 from sluicegate.plugins.contract.disk_paths import fault_of_path
 
 log = logging.getLogger("sluicegate.audit")
 LONGEST_LINE = 1 << 20
 """The facts of a longer change are cut to their names."""
 MIN_SECRET_BYTES = 32
+LOOK_S = 5.0
+SILENT_S = 30.0
+"""A disk that does not answer for this long is reported."""
+REFUSED = "changes by operators are refused: correct its rights, or make room"
+_SEEN = frozenset((errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EISDIR))
+"""What `fault_of_path` sees, so that it is over once nothing is seen."""
 
 
 class AuditWriter:
@@ -52,6 +61,19 @@ class AuditWriter:
             _append(descriptor, lines)
             self._kept.note(self._last)
             return self._last
+
+    def check(self, failure: OSError | None) -> None:
+        """Look whether a line could be written; writes none. `failure`: what kept the last one from being written;
+        what cannot be looked at, such as a quota, stays until a line is written. Raises `OSError`."""
+        if why := fault_of_path(str(self._path), LOG_FILE):
+            raise OSError(errno.EACCES, why)
+        if failure is None:
+            return
+        disk = os.statvfs(self._path.parent)
+        if failure.errno == errno.ENOSPC and disk.f_bavail * disk.f_frsize >= LONGEST_LINE:
+            return
+        if failure.errno not in _SEEN:
+            raise failure
 
     @contextlib.contextmanager
     def _locked(self) -> Any:
@@ -82,12 +104,45 @@ class AuditWriter:
 
 
 class AuditTrail:
-    """Used on the event loop. Without a writer nothing is written, and every change is let through."""
+    """Used on the event loop. Without a writer nothing is written, and every change is let through. Whether the file
+    could be written is looked at while nobody changes anything, too."""
 
     def __init__(self, writer: AuditWriter | None) -> None:
         self._writer = writer
         self._thread = ThreadPoolExecutor(1, "audit")
+        self._tasks: list[asyncio.Task[None]] = []
+        self._failure: OSError | None = None
+        self._asked_s: float | None = None
+        """When the disk was asked that has not answered yet, by the monotonic clock."""
         self.entries = self.failures = 0
+
+    def start(self) -> None:
+        if self._writer is not None:
+            self._tasks = [asyncio.create_task(self._watch(self._writer))]
+
+    async def stop_watching(self) -> None:
+        await end_tasks(self._tasks)
+
+    def troubles(self) -> Sequence[Trouble]:
+        """Report a file that takes no line: every change by an operator is refused then."""
+        if self._asked_s is not None and time.monotonic() - self._asked_s > SILENT_S:
+            return (Trouble(f"the disk of [audit] path has not answered for {SILENT_S:g} s; {REFUSED}"),)
+        if self._failure is None:
+            return ()
+        return (Trouble(f"[audit] path cannot be written ({_why(self._failure)}); {REFUSED}"),)
+
+    async def _watch(self, writer: AuditWriter) -> None:
+        while True:
+            self._asked_s = time.monotonic()
+            failure = self._failure
+            try:
+                await asyncio.get_running_loop().run_in_executor(self._thread, writer.check, failure)
+                if self._failure is failure:  # no line has failed meanwhile
+                    self._failure = None
+            except OSError as error:
+                self._failure = error
+            self._asked_s = None
+            await asyncio.sleep(LOOK_S)
 
     @contextlib.asynccontextmanager
     async def change(self, by: str, action: str, target: str = "", **facts: Any) -> AsyncIterator[dict[str, Any]]:
@@ -124,17 +179,18 @@ class AuditTrail:
             anchor = await asyncio.shield(writing)
         except OSError as error:
             self.failures += 1
+            self._failure = error
             log.error(
                 "the audit log takes no line (%s): %s %s by %s", error, entry["state"], entry["action"], entry["by"]
             )
             if must:
-                reason = error.strerror or type(error).__name__
                 raise AuditUnavailable(
-                    f"the audit log cannot be written ({reason}), so that nothing is changed; mend its disk",
+                    f"the audit log cannot be written ({_why(error)}), so that nothing is changed; mend its disk",
                     retry_after_s=5.0,
                 ) from error
             return 0
         self.entries += 1
+        self._failure = None
         log.info("%s %s %a by %s, line %s", entry["state"], entry["action"], entry["target"], entry["by"], anchor)
         return anchor.seq
 
@@ -164,6 +220,10 @@ def secret_of(settings: AuditSettings) -> bytes:
             f"[audit] secret_file holds {len(found)} bytes, at least {MIN_SECRET_BYTES} are needed"
         )
     return found
+
+
+def _why(error: OSError) -> str:
+    return error.strerror or type(error).__name__
 
 
 def _bounded(entry: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import multiprocessing
@@ -18,10 +19,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicegate.gateway.admin import admin_routes
-from sluicegate.gateway.audit import Anchor, AuditWriter, audited
+from sluicegate.gateway.audit import Anchor, AuditTrail, AuditWriter, audited
+from sluicegate.gateway.audit import trail as audit_trail
 from sluicegate.gateway.audit.chain import line_of
 from sluicegate.gateway.testing import TestApp
-from sluicegate.plugins import StageFailed
+from sluicegate.plugins import AuditUnavailable, StageFailed
+from tests.waiting import soon
 
 ROOT = {"authorization": "Bearer root-secret"}
 FACTS = st.dictionaries(st.text(max_size=5), st.one_of(st.text(max_size=9), st.integers(), st.none()), max_size=3)
@@ -389,3 +392,55 @@ def test_the_digest_of_a_start_tells_configurations_apart_and_no_secret(tmp_path
         digests.append(entries_of(tmp_path / "audit.jsonl")[-2]["facts"]["configuration"])
     assert digests[0] == digests[1], "an API key is no part of it"
     assert digests[0] != hashlib.sha256(b"").hexdigest()
+
+
+async def test_readiness_says_that_the_log_takes_no_line_and_that_it_does_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While nobody changes anything, too."""
+    monkeypatch.setattr(audit_trail, "LOOK_S", 0.01)
+    log = tmp_path / "audit.jsonl"
+    async with TestApp(settings={"audit": {"path": str(log)}}) as app:
+        audit = app.runtime.audit
+        await soon(lambda: audit.entries > 0)
+        assert audit.troubles() == ()
+        log.rename(tmp_path / "aside")
+        log.mkdir()
+        await soon(lambda: bool(audit.troubles()))
+        said = (await app.client.get("/readyz")).text
+        assert said.splitlines()[0] == "degraded"
+        assert "audit: [audit] path cannot be written (it is a folder); changes by operators are refused" in said
+        log.rmdir()
+        await soon(lambda: not audit.troubles())
+        assert (await app.client.get("/readyz")).text == "ready"
+
+
+async def test_a_full_disk_is_reported_by_the_line_that_failed_until_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_trail, "LOOK_S", 0.01)
+    log = tmp_path / "audit.jsonl"
+    log.symlink_to("/dev/full")
+    written = AuditTrail(AuditWriter(log, b""))
+    with pytest.raises(AuditUnavailable, match="No space left on device"):
+        async with written.change("me", "keys.create"):
+            raise AssertionError("nothing is changed")
+    [trouble] = written.troubles()
+    assert "No space left on device" in trouble.reason
+    assert not trouble.refuses
+    log.unlink()
+    written.start()
+    await soon(lambda: not written.troubles())  # the disk below has room
+    await written.stop_watching()
+    written.close()
+
+
+def test_what_cannot_be_looked_at_stays_until_a_line_is_written(tmp_path: Path) -> None:
+    writer = AuditWriter(tmp_path / "audit.jsonl", b"")
+    quota = OSError(errno.EDQUOT, "Disk quota exceeded")
+    with pytest.raises(OSError, match="quota"):
+        writer.check(quota)
+    writer.check(OSError(errno.ENOSPC, "No space left on device"))
+    writer.check(OSError(errno.EACCES, "Permission denied"))
+    writer.check(None)
+    assert not (tmp_path / "audit.jsonl").exists()
