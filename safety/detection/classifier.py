@@ -15,10 +15,12 @@ Not covered: meaning beyond three words. A paraphrase that shares no words with 
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -195,19 +197,31 @@ def _to_int8(weights: Floats) -> tuple[npt.NDArray[np.int8], Floats]:
     return np.rint(weights / scale).astype(np.int8), np.array([scale], dtype=np.float32)
 
 
+_DAMAGED = (OSError, KeyError, ValueError, EOFError, TypeError, NotImplementedError, BadZipFile, zlib.error)
+"""What reading an archive of arrays raises where bytes of it were changed, or arrays are missing."""
+
+
 def load(path: Path = WEIGHTS) -> Classifier:
-    """Load the weights. Raises `ConfigurationError` for a file that is missing or of another format."""
+    """Load the weights. Raises `ConfigurationError` for a file that is missing, damaged or of another format."""
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            about = json.loads(arrays["about"].tobytes())
+        with np.load(path, allow_pickle=False) as packed:
+            about = json.loads(packed["about"].tobytes())
             if about["format"] not in READABLE:
                 raise ValueError(f"format {about['format']}, expected {FORMAT}")
-            return Classifier({name: _whole(arrays, name) for name in HEADS}, about)
-    except (OSError, KeyError, ValueError, EOFError) as error:
+            arrays = {name: _finite(name, packed[name]) for name in packed.files}
+        return Classifier({name: _whole(arrays, name) for name in HEADS}, about)
+    except _DAMAGED as error:
         raise ConfigurationError(
             f"detection weights {str(path)!r} cannot be read: {error}; "
             "`sluicegate safety tune --apply` writes them, as does `python -m training.detector.train --data FOLDER`"
         ) from error
+
+
+def _finite(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return an array of numbers. Raises `ValueError` for one that is not finite: no score would reach a threshold."""
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError(f"{name} holds a number that is not finite")
+    return array
 
 
 def _whole(arrays: Mapping[str, npt.NDArray[Any]], name: str) -> Head:

@@ -185,6 +185,47 @@ def test_a_damaged_version_is_named(tmp_path: Path) -> None:
         folder.listing()
 
 
+def test_weights_that_the_operator_brought_are_a_version_to_go_back_to(tmp_path: Path, capsys: Any) -> None:
+    """Those of an earlier release, too: to go back restores them byte for byte, and not the shipped ones."""
+    folder = VersionFolder(tmp_path)
+    moved(0.7).save(folder.current)
+    brought = folder.current.read_bytes()
+    assert folder.number() == versions.FOUND
+    with pytest.raises(ConfigurationError, match="is no version of this folder"):
+        folder.back()
+    assert main(["safety", "versions", "--folder", str(tmp_path)]) == 0
+    assert "current.npz is none of these" in capsys.readouterr().out
+    assert folder.add(moved(0.8), {"head": "harm", "shift": 0.1}, versions.FOUND) == 2
+    assert folder.back() == 1
+    assert folder.current.read_bytes() == brought
+    folder.current.write_bytes(WEIGHTS.read_bytes())
+    assert folder.number() == 0
+
+
+def test_damaged_weights_in_use_are_named_and_lead_to_no_version(tmp_path: Path, capsys: Any) -> None:
+    folder, reports = VersionFolder(tmp_path), tmp_path / "told.jsonl"
+    reports.write_text(json.dumps({"text": "Hello", "label": "attack"}) + "\n")
+    folder.add(moved(0.1), {"head": "harm", "shift": 0.1}, 0)
+    folder.current.write_bytes(folder.current.read_bytes()[:5000])
+    assert main(["safety", "tune", "--folder", str(tmp_path), "--regressions", str(reports)]) == 2
+    assert "current.npz' cannot be read" in capsys.readouterr().err
+    assert main(["safety", "back", "--folder", str(tmp_path)]) == 2
+    assert "is no version of this folder (damaged" in capsys.readouterr().err
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        folder.add(moved(0.2), {"head": "harm", "shift": 0.1}, versions.FOUND)
+    assert [one["version"] for one in folder.listing()] == [1]
+
+
+def test_copies_beside_the_versions_are_none(tmp_path: Path) -> None:
+    folder = VersionFolder(tmp_path)
+    folder.add(moved(0.1), {"head": "harm", "shift": 0.1}, 0)
+    for end in ("json", "npz"):
+        (tmp_path / f"0001 (copy).{end}").write_bytes((tmp_path / f"0001.{end}").read_bytes())
+        (tmp_path / f"0000.{end}").write_bytes(b"{}")
+    assert [one["version"] for one in folder.listing()] == [1]
+    assert folder.back() == 0
+
+
 def test_without_reports_there_is_nothing_to_learn(tmp_path: Path) -> None:
     assert main(["safety", "tune", "--folder", str(tmp_path)]) == 2
     with pytest.raises(ConfigurationError):

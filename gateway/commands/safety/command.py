@@ -83,10 +83,13 @@ def _check_held(shift: float, sets: Sequence[RedteamRow], *, by_words: bool) -> 
 
 
 def _versions(parsed: argparse.Namespace) -> int:
-    from sluicegate.gateway.commands.safety.versions import VersionFolder
+    from sluicegate.gateway.commands.safety.versions import FOUND, VersionFolder
 
+    folder = VersionFolder(parsed.folder)
     rows = [(one["version"], one["head"], one["shift"], "current" if one["current"] else "") for one in
-            VersionFolder(parsed.folder).listing()]  # fmt: skip
+            folder.listing()]  # fmt: skip
+    if folder.number() == FOUND:
+        rows.append(("-", "current.npz is none of these", "", "current"))
     print(table(("version", "head", "shift", ""), rows))
     return 0
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from sluicegate.safety.detection.settings import WEIGHTS
 
 SHIPPED = 0
 """The version that comes with the package."""
+FOUND = -1
+"""Weights in `current.npz` that are no version of the folder: of an earlier release, trained, or damaged."""
 
 
 class VersionFolder:
@@ -59,29 +62,37 @@ class VersionFolder:
             ) from error
 
     def number(self) -> int:
-        """Return the version that `current.npz` holds; the shipped one where it holds none."""
+        """Return the version that `current.npz` holds, or `FOUND`; the shipped one where there is no such file."""
         if not self.current.exists():
             return SHIPPED
         content = self.current.read_bytes()
-        held = (number for number in reversed(self._numbers()) if self._weights_of(number).read_bytes() == content)
-        return next(held, SHIPPED)
+        numbers = (*reversed(self._numbers()), SHIPPED)
+        return next((number for number in numbers if self._weights_of(number).read_bytes() == content), FOUND)
 
     def add(self, weights: Classifier, facts: Mapping[str, Any], base: int) -> int:
-        """Write a version behind all others, and use it; returns its number. `base`: the version that it was made from.
-        Raises `ConfigurationError` if that is no longer the current one."""
+        """Write a version behind all others, and use it; returns its number. `base`: the version that it was made from;
+        `FOUND` becomes a version first. Raises `ConfigurationError` if `base` is no longer the current one."""
         with self.locked():
             if self.number() != base:
                 raise ConfigurationError(
-                    f"{self.path}: version {self.number()} became current while this proposal was made from version "
-                    f"{base}; run the command again"
+                    f"{self.path}: {_named(self.number())} became current while this proposal was made from "
+                    f"{_named(base)}; run the command again"
                 )
-            number = 1 + max(self._numbers(), default=SHIPPED)
-            fresh = self.path / "new.npz"
-            weights.save(fresh)
-            os.replace(fresh, self._weights_of(number))
-            self._write(f"{number:04}.json", json.dumps({**facts, "version": number, "before": base}, indent=1) + "\n")
+            if base == FOUND:
+                load(self.current)
+                found = {"head": "found in current.npz", "shift": 0.0, "before": SHIPPED}
+                base = self._added(lambda fresh: fresh.write_bytes(self.current.read_bytes()), found)
+            number = self._added(weights.save, {**facts, "before": base})
             self._use(number)
             return number
+
+    def _added(self, write: Callable[[Path], object], facts: Mapping[str, Any]) -> int:
+        number = 1 + max(self._numbers(), default=SHIPPED)
+        fresh = self.path / "new.npz"
+        write(fresh)
+        os.replace(fresh, self._weights_of(number))
+        self._write(f"{number:04}.json", json.dumps({**facts, "version": number}, indent=1) + "\n")
+        return number
 
     def back(self, base: int | None = None) -> int:
         """Use the version that the current one was made from; returns its number. `base`: the version to go back from.
@@ -90,8 +101,14 @@ class VersionFolder:
             at = self.number()
             if base is not None and at != base:
                 raise ConfigurationError(
-                    f"{self.path}: version {at} is current, not {base}: somebody else went back, or applied another; "
+                    f"{self.path}: {_named(at)} is current, not {base}: somebody else went back, or applied another; "
                     "see `sluicegate safety versions`, and go back from there if that is still wanted"
+                )
+            if at == FOUND:
+                raise ConfigurationError(
+                    f"{self.current} is no version of this folder (damaged, or brought from elsewhere), so that "
+                    "nothing is known to be before it: copy the version that you want over it, or the shipped weights "
+                    f"({WEIGHTS})"
                 )
             if at == SHIPPED:
                 raise ConfigurationError(
@@ -107,7 +124,8 @@ class VersionFolder:
 
     def _numbers(self) -> list[int]:
         """Return the versions that are complete: facts are written last."""
-        return sorted(int(path.stem) for path in self.path.glob("[0-9]*.json") if path.with_suffix(".npz").exists())
+        found = (path for path in self.path.glob("*.json") if _VERSION.fullmatch(path.stem))
+        return sorted(int(path.stem) for path in found if path.with_suffix(".npz").exists())
 
     def _weights_of(self, number: int) -> Path:
         return WEIGHTS if number == SHIPPED else self.path / f"{number:04}.npz"
@@ -135,6 +153,13 @@ class VersionFolder:
         fresh = self.path / f"{name}.new"
         fresh.write_text(text)
         os.replace(fresh, self.path / name)
+
+
+_VERSION = re.compile(r"(?!0000)\d{4}|[1-9]\d{4,8}")
+
+
+def _named(number: int) -> str:
+    return {FOUND: "a file that is no version here", SHIPPED: "the shipped weights"}.get(number, f"version {number}")
 
 
 def reports_of(folder: VersionFolder, file: Path | None, url: str, key: str) -> list[RedteamRow]:
