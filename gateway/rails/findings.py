@@ -20,6 +20,10 @@ WHY = {
 GRAVITY = ("pass", "shadow redact", "shadow escalate", "shadow block", "redact", "escalate", "block", "failed")
 
 
+MOST_COUNTED = 256
+"""Different findings of one rail that are counted by name."""
+
+
 class Findings:
     """Findings in all choices of one request."""
 
@@ -52,7 +56,7 @@ class Findings:
     def note(self, step: Released) -> None:
         """Add the rails' verdicts on one step of a text."""
         for redaction in step.redactions:
-            self._redacted.setdefault(redaction.rail, Counter())[redaction.reason] += 1
+            _count(self._redacted.setdefault(redaction.rail, Counter()), redaction.reason)
             self._found(redaction.rail, redaction.reason)
             self._worsen(redaction.rail, "redact")
         for line in step.escalations:
@@ -75,8 +79,12 @@ class Findings:
 
     def _found(self, rail: str, reason: str) -> None:
         """Count a finding by its category. A reason may continue with a place or a score."""
-        self._categories.setdefault(rail, Counter())[category_of(reason)] += 1
+        _count(self._categories.setdefault(rail, Counter()), category_of(reason))
 
     def _worsen(self, rail: str, outcome: str) -> None:
         if GRAVITY.index(outcome) > GRAVITY.index(self.outcomes[rail]):
             self.outcomes[rail] = outcome
+
+
+def _count(counts: Counter[str], what: str) -> None:
+    counts[what if what in counts or len(counts) < MOST_COUNTED else "other"] += 1

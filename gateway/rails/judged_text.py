@@ -87,7 +87,7 @@ class ActiveJudge:
             )
         finally:
             self.seconds += perf_counter() - began
-        check_verdict(verdict, self.clear_to, fed, closing=text is None, redacts=False)
+        verdict = check_verdict(verdict, self.clear_to, fed, closing=text is None, redacts=False)
         self.clear_to = verdict.clear_to
         for category, score in verdict.scores:
             self.scores[category] = max(score, self.scores.get(category, 0.0))

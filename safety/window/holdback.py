@@ -151,7 +151,7 @@ class HoldbackWindow:
             verdict = self._last_of(active.session) if piece is None else active.session.feed(piece)
             plain = piece is not None and is_plain(verdict) and active.clear_to <= verdict.clear_to <= self._fed
             if not plain:
-                check_verdict(verdict, active.clear_to, self._fed, closing=piece is None)
+                verdict = check_verdict(verdict, active.clear_to, self._fed, closing=piece is None)
             if budget_s is not None and (took := perf_counter() - began) > budget_s:
                 raise TimeoutError(f"took {took:.3f} s of {budget_s} s")
         except RAIL_FAILURES as error:

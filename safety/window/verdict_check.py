@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from sluicegate.plugins import RailSession, Span, Verdict
+
+MAX_REASON, MAX_CATEGORY = 1_000, 64
+"""Most characters of a reason, and of the category of a score; longer ones are cut."""
 
 
 class BadVerdict(Exception):
     """Raised when a rail's verdict breaks the contract; the message says how."""
 
 
-def check_verdict(verdict: Verdict, before: int, fed: int, *, closing: bool, redacts: bool = True) -> None:
-    """Raise `BadVerdict` unless `verdict` is valid after `fed` characters and an earlier `clear_to` of `before`.
-    `closing`: at the end of the text; `redacts`: the rail may replace text."""
+def check_verdict(verdict: Verdict, before: int, fed: int, *, closing: bool, redacts: bool = True) -> Verdict:
+    """Return `verdict` with its reasons cut to `MAX_REASON` characters. Raises `BadVerdict` unless it is valid after
+    `fed` characters and an earlier `clear_to` of `before`. `closing`: at the end of the text; `redacts`: the rail may
+    replace text."""
     _check_kinds(verdict)
     if not before <= verdict.clear_to <= fed:
         raise BadVerdict(f"clear_to is {verdict.clear_to}, must be from {before} to {fed}")
@@ -29,6 +34,21 @@ def check_verdict(verdict: Verdict, before: int, fed: int, *, closing: bool, red
         at = span.end
     if verdict.escalate_at is not None and not before <= verdict.escalate_at <= fed:
         raise BadVerdict(f"escalate_at is {verdict.escalate_at}, must be from {before} to {fed}")
+    return _cut(verdict)
+
+
+def _cut(verdict: Verdict) -> Verdict:
+    """Return `verdict` with what it says of its reasons in the length that records and answers have room for."""
+    said = (verdict.block or "", verdict.escalate or "", *(span.reason for span in verdict.redact))
+    if max(map(len, said)) <= MAX_REASON and all(len(category) <= MAX_CATEGORY for category, _ in verdict.scores):
+        return verdict
+    return replace(
+        verdict,
+        block=None if verdict.block is None else verdict.block[:MAX_REASON],
+        escalate=None if verdict.escalate is None else verdict.escalate[:MAX_REASON],
+        redact=tuple([replace(span, reason=span.reason[:MAX_REASON]) for span in verdict.redact]),
+        scores=tuple([(category[:MAX_CATEGORY], score) for category, score in verdict.scores]),
+    )
 
 
 def is_plain(verdict: Any) -> bool:
@@ -59,9 +79,9 @@ class CheckedSession:
         return self._checked(self._session.close(), closing=True)
 
     def _checked(self, verdict: Verdict, *, closing: bool) -> Verdict:
-        check_verdict(verdict, self._clear_to, self._fed, closing=closing)
-        self._clear_to = verdict.clear_to
-        return verdict
+        checked = check_verdict(verdict, self._clear_to, self._fed, closing=closing)
+        self._clear_to = checked.clear_to
+        return checked
 
 
 def _check_kinds(verdict: Any) -> None:

@@ -11,7 +11,7 @@ import openai
 import pytest
 
 from sluicegate.gateway.testing import TestApp
-from sluicegate.plugins import Caller, Channel, RegistryLike, Request, ScreenResult, Verdict
+from sluicegate.plugins import Caller, Channel, RegistryLike, Request, ScreenResult, Span, Verdict
 
 PIPELINE = {"screen": ["injection", "blocklist"], "moderate": ["pii"]}
 STAGES = {"screen": {"blocklist": {"phrases": ["project nightjar"], "action": "block"}}}
@@ -126,6 +126,58 @@ def test_a_verdict_that_breaks_the_contract_is_no_all_clear(said: str) -> None:
     with TestApp(register, pipeline={"moderate": ["confused"]}) as app:
         answer = app.client.post("/v1/moderations", json={"input": "text"})
         assert (answer.status_code, answer.json()["error"]["code"]) == (500, "stage_failed")
+
+
+class Last(Confused):
+    """An output rail that says all at the end."""
+
+    name = "last"
+
+    def open(self, request: Request, caller: Caller, channel: Channel) -> LastSession:
+        return LastSession(self._verdict)
+
+
+class LastSession(ConfusedSession):
+    def feed(self, text: str) -> Verdict:
+        return Verdict(0)
+
+
+LONG = "x" * 3_000_000
+TALKATIVE = {
+    "a block": Verdict(0, block=f"odd: {LONG}"),
+    "an escalation": Verdict(400, escalate=LONG),
+    "a replacement": Verdict(400, redact=(Span(0, 4, f"odd: {LONG}", "-"),)),
+    "many reasons": Verdict(400, redact=tuple(Span(n, n + 1, f"{n}{'y' * 900}", "-") for n in range(400))),
+    "a score": Verdict(400, scores=((LONG, 0.9),)),
+    "many scores": Verdict(400, scores=tuple((f"{n}{'z' * 900}", 0.9) for n in range(400))),
+}
+
+
+@pytest.mark.parametrize("said", TALKATIVE)
+def test_what_a_rail_gives_as_its_reason_is_bounded_in_every_answer(said: str) -> None:
+    """A plug-in's reason may repeat the text that it read, or a page of a service."""
+
+    def register(registry: RegistryLike) -> None:
+        registry.add("moderate", "last", lambda _: Last(TALKATIVE[said]))
+
+    text = "text" * 100
+    with TestApp(register, pipeline={"moderate": ["last"]}, script=[text]) as app:
+        for path, body in (("/v1/moderations", {"input": text}), ("/admin/rails/try", {"text": text})):
+            answer = app.client.post(path, json=body)
+            assert answer.status_code == 200
+            assert len(answer.content) < 150_000
+        app.ask(text, sluicegate={"explain": True})
+        outcomes = app.wait_for_outcomes(2)
+        assert max(len(str(one.detail)) for outcome in outcomes for one in outcome.decisions) < 300_000
+
+
+def test_a_place_or_score_in_a_reason_makes_no_category_of_its_own() -> None:
+    def register(registry: RegistryLike) -> None:
+        verdict = Verdict(4, redact=(Span(0, 1, "odd: at 1", "-"), Span(2, 3, "odd: at 2", "-")))
+        registry.add("moderate", "last", lambda _: Last(verdict))
+
+    with TestApp(register, pipeline={"moderate": ["last"]}) as app:
+        assert judged(app, "text")[0]["categories"] == {"last": True, "last/odd": True}
 
 
 def test_a_rail_that_fails_is_no_all_clear() -> None:

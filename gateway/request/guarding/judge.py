@@ -17,6 +17,7 @@ from sluicegate.gateway.rails.judged_text import PART
 from sluicegate.gateway.rails.policy import RailSlot
 from sluicegate.gateway.rails.stage_calls import LONGEST_S, contained, failed_stage, within
 from sluicegate.gateway.rails.states import reads_states
+from sluicegate.gateway.rails.verdicts import category_of
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.guarding.screening import RequestTexts, asked, sound
 from sluicegate.plugins import (
@@ -39,11 +40,14 @@ from sluicegate.plugins import (
 from sluicegate.safety import CheckedSession, RailPolicy, check_verdict
 
 PIECE_CHARS = 8192
+MAX_CATEGORIES = 512
+"""Most categories that a text is said to be of."""
 
 
 @dataclass(slots=True)
 class Judgement:
-    """`scores` by category, 0 to 1: a rail's name, and for rails that match `rail/label`. `hits`: those that count."""
+    """`scores` by category, 0 to 1: a rail's name, and for rails that match `rail/label`, without the place or score
+    that may follow it in a reason. `hits`: those that count."""
 
     flagged: bool = False
     scores: dict[str, float] = field(default_factory=dict)
@@ -51,6 +55,9 @@ class Judgement:
     not_enforced: list[str] = field(default_factory=list)
 
     def add(self, category: str, action: str, score: float, *, acts: bool) -> None:
+        """Note a finding. Of more than `MAX_CATEGORIES` the rest is `other`."""
+        if category not in self.scores and len(self.scores) >= MAX_CATEGORIES:
+            category = "other"
         self.scores[category] = max(score, self.scores.get(category, 0.0))
         if action != "pass":
             self.hits.add(category)
@@ -135,7 +142,7 @@ async def _moderated(
         scores[category] = max(score, scores.get(category, 0.0))
         judgement.add(f"{name}/{category}", "pass", score, acts=False)
     for label in labels:
-        for category in (name, f"{name}/{label}"):
+        for category in (name, f"{name}/{category_of(label)}"):
             judgement.add(category, "redact", scores.get(label, 1.0), acts=rail_policy.mode == "enforce")
 
 
@@ -157,14 +164,13 @@ async def followed(rail: JudgingRail, rail_policy: RailPolicy, request: Request,
     for at in range(0, len(text), PART):
         piece = text[at : at + PART]
         verdict = await within(limit_s, partial(session.feed, piece), "feed()")
-        check_verdict(verdict, clear_to, at + len(piece), closing=False, redacts=False)
+        verdict = check_verdict(verdict, clear_to, at + len(piece), closing=False, redacts=False)
         verdicts.append(verdict)
         if verdict.block is not None:
             return verdicts
         clear_to = verdict.clear_to
     last = await within(limit_s, session.close, "close()")
-    check_verdict(last, clear_to, len(text), closing=True, redacts=False)
-    return [*verdicts, last]
+    return [*verdicts, check_verdict(last, clear_to, len(text), closing=True, redacts=False)]
 
 
 def _read(session: RailSession, text: str) -> list[Verdict]:

@@ -11,9 +11,11 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from sluicegate.gateway.rails.policy import RailSlot
 from sluicegate.gateway.rails.stage_calls import contained
+from sluicegate.gateway.rails.verdicts import category_of
 from sluicegate.gateway.request.context import Exchange
 from sluicegate.gateway.request.guarding.judge import PIECE_CHARS, followed
 from sluicegate.gateway.request.guarding.screening import RequestTexts, asked
@@ -31,6 +33,8 @@ from sluicegate.safety import CheckedSession, RailPolicy, is_built_in
 
 MOST_PLACES = 1_000
 MOST_SENTENCES = 40
+MOST_REASONS = 20
+"""Different reasons of one rail that are written out."""
 LETTER_BY_LETTER = 20_000
 """A text of at most this many characters is passed to output rails one character at a time, to see where a block ends
 it."""
@@ -145,11 +149,11 @@ def _end(text: str, start: int, fed: int) -> int:
 
 def _trial_result(name: str, terms: RailPolicy, verdicts: Sequence[tuple[int, Verdict]], text: str) -> RailTrial:
     places: list[FoundSpan] = []
-    reasons: list[str] = []
+    reasons: dict[str, None] = {}
     action, before = "pass", 0
     scores = [score for _, verdict in verdicts for _, score in verdict.scores]
     for fed, verdict in verdicts:
-        places += (FoundSpan(span.reason, span.start, span.end) for span in verdict.redact)
+        places += (FoundSpan(category_of(span.reason), span.start, span.end) for span in verdict.redact)
         said = [("redact", span.reason, -1) for span in verdict.redact]
         if verdict.escalate:
             said.append(("escalate", verdict.escalate, before if verdict.escalate_at is None else verdict.escalate_at))
@@ -157,11 +161,13 @@ def _trial_result(name: str, terms: RailPolicy, verdicts: Sequence[tuple[int, Ve
             said.append((terms.on_block, verdict.block, verdict.clear_to))
         for does, reason, start in said:
             action = max(action, does, key=WORST.index)
-            reasons += [reason] if reason not in reasons else []
+            reasons[reason] = None
             if 0 <= start < fed:
-                places.append(FoundSpan(reason, start, _end(text, start, fed)))
+                places.append(FoundSpan(category_of(reason), start, _end(text, start, fed)))
         before = verdict.clear_to
-    reason = f"{name}: {', '.join(reasons)}" if reasons else ""
+    reason = f"{name}: {', '.join(islice(reasons, MOST_REASONS))}" if reasons else ""
+    if len(reasons) > MOST_REASONS:
+        reason += f", and {len(reasons) - MOST_REASONS} more"
     return RailTrial(
         "moderate", name, terms.mode, action, reason, max(scores, default=None), tuple(places[:MOST_PLACES])
     )
