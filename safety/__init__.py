@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sluicegate.safety.stage import register
     from sluicegate.safety.window.active_rail import RAIL_FAILURES
     from sluicegate.safety.window.continuation import LEAD
+    from sluicegate.safety.window.escaped import UnescapedSession
     from sluicegate.safety.window.holdback import HoldbackWindow, UnchangedWindow
     from sluicegate.safety.window.json_position import JsonPosition, decoded_escape
     from sluicegate.safety.window.json_window import JsonLocation, JsonWindow, Redactor, replace_in_strings
@@ -64,6 +65,7 @@ __all__ = [
     "Scanner",
     "TokenGuardJudge",
     "UnchangedWindow",
+    "UnescapedSession",
     "WindowLimits",
     "check_verdict",
     "compile_patterns",
@@ -117,6 +119,7 @@ __getattr__ = lazily(
         "Restorer": "rails.pseudonyms",
         "Scanner": "matching.scanner",
         "UnchangedWindow": "window.holdback",
+        "UnescapedSession": "window.escaped",
         "CheckedSession": "window.verdict_check",
         "check_verdict": "window.verdict_check",
         "is_whole_text": "window.verdict_check",

@@ -7,7 +7,15 @@ from typing import Any
 
 from sluicegate.gateway.answer.custom_text import custom_parameters
 from sluicegate.plugins import Caller, Channel, ClearingSession, JudgedChannel, OutputRail, Request, ToolCall, offers
-from sluicegate.safety import RAIL_FAILURES, HoldbackWindow, JsonWindow, UnchangedWindow, WindowLimits, redactor_for
+from sluicegate.safety import (
+    RAIL_FAILURES,
+    HoldbackWindow,
+    JsonWindow,
+    UnchangedWindow,
+    UnescapedSession,
+    WindowLimits,
+    redactor_for,
+)
 
 OF_A_FORM = custom_parameters({"pattern": ""})
 """For arguments whose text follows a grammar: it is unknown what the grammar would accept in place of a part."""
@@ -64,7 +72,7 @@ class Windows:
         """Return whether all rails let `text` through untouched, as a whole and as content."""
         if self._whole:
             return False
-        window = HoldbackWindow(*self._opened("content"), self._lead)
+        window = UnchangedWindow(*self._opened("content"), self._lead)
         steps = window.whole(text)
         return window.blocked is None and "".join([step.text for step in steps]) == text
 
@@ -84,9 +92,11 @@ class Windows:
         except RAIL_FAILURES:
             return lambda text: False
 
+        decoded = UnescapedSession(lambda: session)
+
         def clears(text: str) -> bool:
             try:
-                return offers(session, ClearingSession) and session.clears(text) is True
+                return offers(session, ClearingSession) and session.clears(text) is True and decoded.clears(text)
             except RAIL_FAILURES:
                 return False
 

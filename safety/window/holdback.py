@@ -19,6 +19,7 @@ from sluicegate.plugins import Caller, Channel, CuttableSession, OutputRail, Rai
 from sluicegate.safety.rail_policy import WindowLimits
 from sluicegate.safety.window.active_rail import RAIL_FAILURES, ActiveRail
 from sluicegate.safety.window.continuation import LeadSession, continuing
+from sluicegate.safety.window.escaped import UnescapedSession
 from sluicegate.safety.window.released import NOTHING, Redaction, Released, joined
 from sluicegate.safety.window.verdict_check import check_verdict, is_plain
 
@@ -51,6 +52,7 @@ class HoldbackWindow:
         self._active = [self._activated(rail, request, caller, channel) for rail in rails]
         self._behind = [self._activated(rail, request, caller, channel, lead) for rail in rails] if lead else []
         self._active += self._behind
+        self._reads_twice = bool(lead)
         self._pieces: list[str] = []
         self._held_text = ""
         self._done = 0  # released up to here
@@ -257,7 +259,7 @@ class HoldbackWindow:
         stop = self._refused or stop
         if stop is None and not redactions and not withheld and not self._has_notes():
             return Released(text) if text else NOTHING
-        if self._behind:  # sessions after the lead report what those without it report
+        if self._reads_twice:  # sessions after the lead, or on decoded text, report what the others report
             self._escalations = list(dict.fromkeys(self._escalations))
             self._failures = list(dict.fromkeys(self._failures))
         notes = tuple(self._escalations), tuple(self._failures), withheld, tuple(self._shadow)
@@ -346,7 +348,31 @@ class HoldbackWindow:
 
 class UnchangedWindow(HoldbackWindow):
     """For an answer that a pattern, a choice or a grammar determines: a redaction blocks it, since it would break
-    it."""
+    it. Rails read it as it is spelled, and with escapes of JSON decoded."""
+
+    def __init__(
+        self,
+        rails: Sequence[OutputRail],
+        request: Request,
+        caller: Caller,
+        channel: Channel = "content",
+        limits: WindowLimits = WindowLimits(),
+        lead: str = "",
+    ) -> None:
+        super().__init__(rails, request, caller, channel, limits, lead)
+        self._active += [self._reading_decoded(rail, request, caller, channel) for rail in rails]
+        self._reads_twice = True
+
+    def _shadowed(self, active: ActiveRail, verdict: Verdict) -> None:
+        """Note what a rail in shadow says, once for both readings of a piece."""
+        super()._shadowed(active, verdict)
+        self._shadow = list(dict.fromkeys(self._shadow))
+
+    def _reading_decoded(self, rail: OutputRail, request: Request, caller: Caller, channel: Channel) -> ActiveRail:
+        def open_session() -> RailSession:
+            return UnescapedSession(lambda: rail.open(request, caller, channel))
+
+        return ActiveRail.opened(rail.name, open_session, self._limits.rail_policy(rail.name))
 
     def _replaced(self, redaction: Redaction) -> str | None:
         return None

@@ -11,6 +11,7 @@ import jsonschema_rs
 import openai
 import pytest
 
+from sluicegate.gateway.testing import TestApp
 from tests.gateway.conftest import RunningGateway, running
 
 DOCUMENT = "My name is Clara Winther and I live in Aarhus."
@@ -148,3 +149,15 @@ def test_verdicts_are_counted_by_rail(redacting: RunningGateway) -> None:
     streamed(redacting, sluicegate={"cache": False})
     lines = httpx.get(f"{redacting.url}/metrics").text.splitlines()
     assert any('rail="blocklist",verdict="redact"' in line for line in lines)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("kind", [{"regex": r'\{"a":"[^"]*"\}'}, {"grammar": 'root ::= "{" [^}]* "}"'}])
+def test_an_escape_in_an_answer_that_a_pattern_determines_hides_nothing(kind: dict[str, str], stream: bool) -> None:
+    """A client decodes it if it is JSON; nothing says so."""
+    script = '{"a":"of \\u0070roject nightj\\u0061r"}'
+    stages = {"moderate": {"blocklist": {"phrases": ["project nightjar"], "action": "block"}}}
+    pieces = [script[at : at + 3] for at in range(0, len(script), 3)]
+    with TestApp(pipeline={"moderate": ["blocklist"]}, stages=stages, script=pieces) as app:
+        found = app.ask(stream=stream, structured_outputs=kind)
+        assert (found.finish_reason, found.text in ("", '{"a":"of ')) == ("content_filter", True)
