@@ -12,9 +12,9 @@ from sluicegate.plugins.memory.freed import give_back
 
 _GARBAGE = 0.25
 """Most of that, beside what is kept, that dropped grammars may take until they are collected."""
-_USES = 64
-"""Uses after which grammars are measured again, or a quarter of their number where this is more: it takes a
-microsecond for each."""
+_USES = 0.25
+"""Uses after which grammars are measured again, as a share of their number: it takes a microsecond for each, and one
+may grow by a hundred MB with its first mask."""
 
 Key = tuple[str, bytes]
 
@@ -75,7 +75,7 @@ class KeptGrammars:
 
     def _used(self) -> None:
         self._uses += 1
-        if self._uses > max(_USES, len(self._jobs) // 4):
+        if self._uses > _USES * len(self._jobs):
             self._uses = 0
             self._measure()
             self._make_room()

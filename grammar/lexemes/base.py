@@ -23,6 +23,8 @@ BACKSLASH: Final = 0x5C
 _NAMED = 100
 """Automata with more states share classifications by their whole language only: computing a digest of each residual
 language would take longer than it saves."""
+_OF_ROW: Final = 2_100
+"""Bytes of a row of a table as a list."""
 State = Any
 """Small hashable values; each kind of lexeme has its own."""
 
@@ -46,6 +48,11 @@ class Lexeme:
     openings: dict[object, Any] | None = None
     """What it reads of tries of punctuation, by their `identity`, see `classification.openings`. Kept here: what a
     vocabulary kept would outlive the lexeme, whose table may take megabytes."""
+
+    @property
+    def learned_bytes(self) -> int:
+        """Return about how many bytes it has taken since it was made."""
+        return 0
 
     @abstractmethod
     def next(self, state: State, byte: int) -> State | None: ...
@@ -97,6 +104,7 @@ class DfaLexeme(Lexeme):
         self.general = general
         self.place = place
         self.is_blank = is_blank
+        self._learned_bytes = 0
         # what a grammar of many terminals does not ask of each is made when it is asked for
         self._table: I32 | None = None
         self._accepting: npt.NDArray[np.bool_] | None = None
@@ -134,7 +142,14 @@ class DfaLexeme(Lexeme):
             assert isinstance(self.dfa, ByteDfa)
             charge(self.dfa.state_count)
             self._table = self.dfa.dense()
+            self._learned_bytes += self._table.nbytes
         return self._table
+
+    @property
+    def learned_bytes(self) -> int:
+        """Return about how many bytes it has taken since it was made: a kilobyte for each state as soon as its table is
+        asked for, and two for each state that was stepped from."""
+        return self._learned_bytes
 
     @property
     def accepting(self) -> npt.NDArray[np.bool_]:
@@ -174,6 +189,7 @@ class DfaLexeme(Lexeme):
         found = self._rows[state]
         if found is None:
             found = self._rows[state] = self.table[state].tolist()
+            self._learned_bytes += _OF_ROW
         return found
 
     def next(self, state: int, byte: int) -> int | None:

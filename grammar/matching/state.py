@@ -148,7 +148,7 @@ class ParserStates:
         """What one reading adds to masks; stored with the reading, whose key is valid only while it lives."""
         self._mask_bytes = 0
         self._tables: dict[int, int] = {}
-        """Bytes of the tables of parsers whose readings were asked, by their ids."""
+        """Bytes of the tables of parsers and lexemes whose readings were asked, by their ids."""
 
     @property
     def full(self) -> bool:
@@ -359,6 +359,8 @@ class ParserStates:
                 parts.append(self._part(reading))
             else:
                 reading.root(builder)
+            if type(reading) is InLexeme:
+                builder.tables[id(reading.lexeme)] = reading.lexeme.learned_bytes
         if builder.tables:
             self._tables |= builder.tables
         if self.trailing is not None:

@@ -23,7 +23,7 @@ class MaskBuilder:
         self.guards: tuple[Guard, ...] = ()
         self.direct = False
         self.tables: dict[int, int] = {}
-        """Bytes of the tables that a parser of rules keeps, by its id."""
+        """Bytes of the tables that parsers of rules and lexemes keep, by their ids."""
 
     def add(self, ids: I32 | None) -> None:
         """Add `ids`, under the present `guards`."""

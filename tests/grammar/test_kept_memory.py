@@ -202,3 +202,21 @@ def test_grammars_that_were_used_take_little_after_many_others() -> None:
     is all written to."""
     found = subprocess.run([sys.executable, "-c", _CHURN], capture_output=True, text=True, check=True)
     assert int(found.stdout) < 15_000_000
+
+
+async def test_a_table_that_a_lexeme_makes_when_it_is_asked_counts(model: Any) -> None:
+    """A kilobyte for each state, of an expression between tags that no mask had needed before."""
+    form = {"type": "sequence", "elements": [{"type": "regex", "pattern": "[a-z]{3,2000}x"}, {"type": "any_text"}]}
+    stage = build({"cache_dir": ""})
+    grammar = await stage.compile(Constraint("structural_tag", {"type": "structural_tag", "format": form}), model)
+    before = grammar.learned_bytes
+    grammar.matcher().fill_mask(np.zeros(grammar.vocabulary.row_words, np.int32))
+    assert grammar.learned_bytes - before > 1_500_000
+    await stage.close()
+
+
+def test_a_footprint_looks_at_large_tables_before_what_is_small_and_far() -> None:
+    small = [[[bytes(10)] for _ in range(200)] for _ in range(200)]
+    found, whole = footprint([[np.zeros(1_000_000, np.int8)], small], (), 1_000)
+    assert found > 1_000_000
+    assert not whole
