@@ -37,6 +37,7 @@ _REASONS = (
     ("MovedError", A_NODE),
     ("hash to the same slot", A_NODE),
     ("Protocol Error", "what answers there is no Redis; correct the host and port of the url"),
+    ("MasterNotFound", "no Sentinel names a main server; start them, or a server that they can choose"),
     ("name or service not known", "its host has no address; correct the url"),
     ("connection refused", "nothing listens there; start it, or correct the url"),
 )

@@ -16,7 +16,7 @@ from sluicegate.gateway.accounts.charging import charged, tokens_a_minute
 from sluicegate.gateway.accounts.construction import has_store, journal_of, leases_of, shared_runs_of, store_of
 from sluicegate.gateway.accounts.directory import Directory
 from sluicegate.gateway.accounts.features import Features
-from sluicegate.gateway.accounts.health import RETRY_S, Health
+from sluicegate.gateway.accounts.health import RETRY_S, Health, fault_of_store
 from sluicegate.gateway.accounts.journal.flusher import Flusher
 from sluicegate.gateway.accounts.keyring import Keyring, check_names
 from sluicegate.gateway.accounts.limits.estimates import CandidateModels, ReachOf, need_of
@@ -135,7 +135,7 @@ class Accounts:
             try:
                 await work()
             except Exception as error:
-                log.error("the books: %s while they were closed (%s)", work.__name__, error)
+                log.error("the books: %s while they were closed (%s)", work.__name__, fault_of_store(error))
         if self.journal is not None:
             self.journal.close()
         await self.on_thread(self.store.close)

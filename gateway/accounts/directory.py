@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from sluicegate.gateway.accounts.health import RETRY_S, Health
+from sluicegate.gateway.accounts.health import RETRY_S, Health, fault_of_store
 from sluicegate.gateway.accounts.keyring import Keyring
 from sluicegate.gateway.accounts.records import KeyRecord
 from sluicegate.gateway.accounts.stores.base import AccountStore, ImplausibleRows, Version
@@ -160,6 +160,6 @@ class Directory:
 
     def _failed(self, error: Exception) -> None:
         self._health.counts["refresh_failures"] += 1
-        cause = error.message if isinstance(error, SluicegateError) else type(error).__name__
+        cause = error.message if isinstance(error, SluicegateError) else fault_of_store(error)
         reason = f"keys cannot be read ({cause}); the last known are served for {self._keep_s:.0f} s at most"
         self._health.begin("keys", reason, error)

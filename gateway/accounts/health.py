@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Literal
 
+from sluicegate.cache.stores.redis_client import why_of
 from sluicegate.plugins import BooksUnavailable, Trouble
 
 log = logging.getLogger("sluicegate.accounts")
@@ -81,3 +82,10 @@ def cannot_be_written(error: BaseException) -> bool:
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno in FULL or error.errno in (errno.EIO, errno.EROFS)
     return type(error).__name__ == "OutOfMemoryError" or str(error).startswith(REDIS_FULL)
+
+
+def fault_of_store(error: BaseException) -> str:
+    """Return what is wrong with a store, to be shown to operators: of a file in the words of its library, which name no
+    secret; of Redis, whose errors hold whole clients, what they mean."""
+    is_file = isinstance(error, sqlite3.Error) or (isinstance(error, OSError) and error.errno is not None)
+    return str(error) if is_file else why_of(error)

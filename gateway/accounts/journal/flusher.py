@@ -7,9 +7,8 @@ import os
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
-from sluicegate.cache.stores.redis_client import why_of
 from sluicegate.gateway.accounts.bounds import bounded_sums
-from sluicegate.gateway.accounts.health import Health, cannot_be_written
+from sluicegate.gateway.accounts.health import Health, cannot_be_written, fault_of_store
 from sluicegate.gateway.accounts.journal.journal import Journal
 from sluicegate.gateway.accounts.records import UsageKey, UsageSum, UsageTable, add_usage
 from sluicegate.gateway.accounts.stores.base import AccountStore
@@ -89,5 +88,5 @@ class Flusher:
         full = cannot_be_written(error)
         waits = "in the journal" if self._journal is not None else "in memory"
         todo = "make room, or let it take writes again (a replica takes none)" if full else "it is tried again"
-        reason = f"the store does not take usage: {why_of(error)}; it waits {waits}: {todo}"
+        reason = f"the store does not take usage: {fault_of_store(error)}; it waits {waits}: {todo}"
         self._health.begin("store", reason, error, refuses=full)
