@@ -229,6 +229,7 @@ def _watch_troubles(runtime: Runtime) -> None:
     watch("audit", runtime.audit.troubles)
     watch("history", runtime.history.troubles)
     watch("rails", lambda: runtime.pipeline.stages.rail_health.troubles())
+    watch("retrieval", lambda: runtime.pipeline.stages.retrieval_health.troubles())
     watch("batches", runtime.batches.troubles)
     watch("reload", partial(_of_reloads, runtime))
     watch("rollouts", runtime.rollouts.troubles)

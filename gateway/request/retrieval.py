@@ -121,11 +121,13 @@ async def _of_one(exchange: Exchange, name: str, stage: Retriever, asked: Reques
             return _failed(exchange, name, "did not find documents", error)
         note.outcome = f"{len(found)} documents"
         note.detail["documents"] = len(found)
+    exchange.stages.retrieval_health.succeeded(name)
     return _Result(found)
 
 
 def _failed(exchange: Exchange, name: str, what: str, error: Exception) -> _Result:
     """Go on without, where the operator says so. Raises `RetrievalFailed`."""
+    exchange.stages.retrieval_health.failed(name, cause_of(error))
     log.warning("request %s: %s %s: %s: %s", exchange.request.id, name, what, type(error).__name__, error)
     if exchange.stages.retrieval.on_failure == "refuse":
         raise RetrievalFailed(
@@ -177,6 +179,7 @@ async def _ranked(exchange: Exchange, found: list[_ScoredDocument], result: _Res
                 return found
             note.outcome = f"{len(found)} documents"
             note.detail["documents"] = len(found)
+        exchange.stages.retrieval_health.succeeded("rerank")
         for one, score in zip(found, scores, strict=True):
             one.score = score
         found = sorted(found, key=lambda one: -one.score)

@@ -10,6 +10,7 @@ from sluicegate.gateway.prompts import PromptBuilder
 from sluicegate.gateway.prompts.lengths import Lengths
 from sluicegate.gateway.rails.health import RailHealth
 from sluicegate.gateway.rails.policy import Policies
+from sluicegate.gateway.retrieval.health import RetrievalHealth
 from sluicegate.gateway.retrieval.reranker import Reranker
 from sluicegate.gateway.routing.queues import ModelQueues
 from sluicegate.gateway.routing.table import VersionDraw
@@ -54,6 +55,7 @@ class Stages:
     retrieve: Sequence[tuple[str, Retriever]] = ()
     retrieval: RetrievalSettings = field(default_factory=RetrievalSettings)
     reranker: Reranker | None = None
+    retrieval_health: RetrievalHealth = field(default_factory=RetrievalHealth)
     instead: Callable[..., str | None] = lambda *arguments: None
     """`Routing.instead`: returns a model that answers in place of another."""
     drawn: Callable[[str], VersionDraw | None] = lambda request_id: None

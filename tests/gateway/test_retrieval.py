@@ -548,3 +548,29 @@ def test_spans_name_retrievers_by_the_conventions_and_no_text(service: SearchSer
     assert span.attributes["openinference.span.kind"] == "RETRIEVER"
     assert span.attributes["sluicegate.retrieval.documents"] == 2
     assert "log.md" not in str(span)
+
+
+@pytest.mark.parametrize("on_failure", ["refuse", "without"])
+def test_readiness_names_a_retriever_that_fails_again_and_again_until_it_answers(
+    on_failure: str, service: SearchService
+) -> None:
+    healthy = service.answer
+    with app(service, retrieval={"on_failure": on_failure}) as gateway:
+        service.answer = says({"results": []})
+        for count in (1, 2):
+            asked(gateway, f"Where is parcel {count}?")
+            assert gateway.client.get("/readyz").text == "ready"
+        asked(gateway, "Where is parcel 3?")
+        ready = gateway.client.get("/readyz")
+        assert ready.status_code == 200
+        assert ready.text.startswith("degraded\nretrieval: http failed 3 times in a row (ValueError)")
+        service.answer = healthy
+        assert asked(gateway).status == 200
+        assert gateway.client.get("/readyz").text == "ready"
+
+
+def test_readiness_names_a_reranker_that_fails_again_and_again(service: SearchService) -> None:
+    with serving(says({"results": []})) as ranks, app(service, retrieval={"rerank": ranks.url}) as gateway:
+        for count in range(3):
+            asked(gateway, f"Where is parcel {count}?")
+        assert "retrieval: rerank failed 3 times in a row" in gateway.client.get("/readyz").text
