@@ -9,7 +9,7 @@ import asyncio
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +20,7 @@ from sluicegate.cache.stores.codec import HEAD_BYTES, EntrySealer, decode_row, e
 from sluicegate.cache.stores.entry_check import MAX_ENTRY_BYTES, CorruptEntry
 from sluicegate.cache.stores.memory import keepable
 from sluicegate.cache.stores.resilient_calls import ResilientCalls
-from sluicegate.plugins import Answer, CacheKey
+from sluicegate.plugins import Answer, CacheKey, Trouble
 from sluicegate.plugins.errors import Overloaded
 
 T = TypeVar("T")
@@ -72,6 +72,8 @@ class SqliteStore:
         self._thread = ThreadPoolExecutor(1, "cache-sqlite")
         self._database: sqlite3.Connection | None = None
         self._puts = 0
+        self._fault = ""
+        """Why the last answer could not be written."""
         names = ("hits", "misses", "stored", "refused", "damaged", "withdrawn", "purged", "evicted", "reset")
         self._counts = Counts({f"{name}_total": 0 for name in (*names, "errors", "timeouts", "skipped", "opened")})
         self._calls = ResilientCalls(f"SQLite at {path.name}", self._ping, self._counts, deadline_s=deadline_s)
@@ -90,7 +92,7 @@ class SqliteStore:
         row: IndexRow | None = None,
     ) -> bool:
         stored = keepable(kept.answers) and await self._call(
-            lambda db: self._put(db, key, kept, epochs, scope, row), False
+            lambda db: self._noted(lambda: self._put(db, key, kept, epochs, scope, row)), False
         )
         self._counts.add("stored_total" if stored else "refused_total")
         return stored
@@ -121,6 +123,14 @@ class SqliteStore:
     def stats(self) -> Mapping[str, float]:
         return {**self._counts.values, "open": float(self._calls.is_open)}
 
+    def troubles(self) -> Sequence[Trouble]:
+        """Report a file that takes no answers, or is not asked after failures in a row."""
+        if self._fault:
+            return (Trouble(f"the cache's file takes no answers ({self._fault}): make room, or let it be written"),)
+        if self._calls.is_open:
+            return (Trouble("the cache's file fails again and again; answers are made anew until it can be used"),)
+        return ()
+
     async def start(self) -> None:
         """Open the file ahead of the first request."""
         await self._calls.call(self._ping, None, 5.0)
@@ -132,6 +142,16 @@ class SqliteStore:
             self._database.close()
 
     # --- in the thread -----------------------------------------------------------------------------------------
+
+    def _noted(self, write: Callable[[], bool]) -> bool:
+        """Write an answer, and keep what prevented it. A reader sees nothing of a disk that is full."""
+        try:
+            done = write()
+        except sqlite3.Error as error:
+            self._fault = str(error)
+            raise
+        self._fault = ""
+        return done
 
     def _get(self, db: sqlite3.Connection, key: CacheKey, feed: IndexPoll | None) -> LookupResult:
         now = self._clock()

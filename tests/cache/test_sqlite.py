@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import time
 from pathlib import Path
@@ -117,3 +118,28 @@ async def test_a_file_that_is_locked_costs_its_deadline_and_heals(tmp_path: Path
     else:
         pytest.fail("nothing is kept after the lock was given up")
     await cache.close()
+
+
+async def test_a_file_that_takes_no_answers_is_reported_until_it_does(tmp_path: Path) -> None:
+    """SQLite's own bound of a file stands for a full disk: the same error, and reads go on."""
+    store = SqliteStore(tmp_path / "a.db", 10_000_000, 60, deadline_s=2)
+    await store.start()
+    await store.store(asked("q0").key, ANSWERS)
+    assert store.troubles() == ()
+    database = store._database
+    assert database is not None
+
+    async def bounded(pages: int) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(store._thread, lambda: database.execute(f"pragma max_page_count = {pages}"))
+
+    await bounded(1)  # no fewer than there are
+    await store.store(asked("q1").key, answer("x" * 100_000))
+    [trouble] = store.troubles()
+    assert "takes no answers (database or disk is full)" in trouble.reason
+    assert not trouble.refuses
+    assert await store.look_up(asked("q0").key) is not None
+    await bounded(1_000_000)
+    await store.store(asked("q2").key, ANSWERS)
+    assert store.troubles() == ()
+    await store.close()
