@@ -132,7 +132,9 @@ def _stage(settings: Settings, registry: Registry, slot: SlotName, name: str, fo
         meant = {one[2]: table[one[1]] for one in wrong if one[2]}
         names = {one[1] or one[3] for one in wrong}
         rest = {setting: value for setting, value in table.items() if setting not in names}
-        taken_out = tuple(f"[stages.{slot}.{name}] needs {setting!r};" for setting in names)
+        taken_out = tuple(
+            f"[stages.{slot}.{name}] {said}" for setting in names for said in (f"needs {setting!r};", f"{setting} ")
+        )
         hidden: list[str] = []
         _note(hidden, registry.build, slot, name, {**meant, **rest})
         found += [text for text in hidden if text not in found and not text.startswith(taken_out)]
