@@ -11,6 +11,9 @@ SPAN_S = 60
 SET_BACK_S = {"day": 2 * 86400, "month": 62 * 86400}
 """A period that ends later than this was begun by a clock that was set back since. What was spent stays spent."""
 
+PERIODS_LEFT = 4
+"""Periods of which what was spent is remembered when they are left."""
+
 
 class SlidingSum:
     """The sum of the last 60 seconds, in slots of one second: never more than `limit` in any 60 seconds, and a slot
@@ -91,7 +94,7 @@ class SlidingSum:
 class Spend:
     """Money of the current day or month (UTC): what was spent, and what running requests may still cost."""
 
-    __slots__ = ("_ends_s", "limit_nanos", "period", "reserved", "spent")
+    __slots__ = ("_ends_s", "_left", "limit_nanos", "period", "reserved", "spent")
 
     def __init__(self, period: Literal["day", "month"], limit_nanos: int, spent: int = 0) -> None:
         self.period = period
@@ -99,6 +102,9 @@ class Spend:
         self.spent = spent
         self.reserved = 0
         self._ends_s = 0.0
+        self._left: dict[float, int] = {}
+        """What was spent in the last periods that were left, by their ends: a clock that goes ahead, back and ahead
+        again comes to them once more."""
 
     def left(self, now_s: float) -> int:
         self._turn(now_s)
@@ -115,11 +121,19 @@ class Spend:
 
     def _turn(self, now_s: float) -> None:
         if now_s >= self._ends_s:
+            ends_s = period_end(self.period, now_s)
             if self._ends_s:
-                self.spent = 0
-            self._ends_s = period_end(self.period, now_s)
+                self._leave()
+                self.spent = self._left.pop(ends_s, 0)
+            self._ends_s = ends_s
         elif now_s < self._ends_s - SET_BACK_S[self.period]:  # the period of a clock that was wrong ends far too late
+            self._leave()
             self._ends_s = period_end(self.period, now_s)
+
+    def _leave(self) -> None:
+        self._left[self._ends_s] = self.spent
+        while len(self._left) > PERIODS_LEFT:
+            del self._left[next(iter(self._left))]
 
 
 def period_end(period: Literal["day", "month"], now_s: float) -> float:

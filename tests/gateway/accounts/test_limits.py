@@ -247,6 +247,22 @@ def test_the_day_of_a_clock_that_was_wrong_ends_with_the_right_one() -> None:
         assert spend.left(right_s + days * 86400) == 100
 
 
+@pytest.mark.parametrize(("period", "days"), [("day", 1), ("month", 31)])
+def test_a_clock_that_jumps_there_and_back_gives_nobody_a_period_twice(period: Any, days: int) -> None:
+    """Ahead, back by several periods, and ahead again: what was spent in the one ahead is still spent."""
+    today_s = 1_800_000_000.0
+    spend = Spend(period, 100)
+    assert spend.left(today_s) == 100
+    for spent, left in ((60, 40), (30, 10)):
+        ahead_s = today_s + days * 86400
+        spend.left(ahead_s)
+        spend.settle(0, spent, ahead_s)
+        assert spend.left(ahead_s) == left
+        assert spend.left(today_s - 3 * days * 86400) == left  # as after any step back
+    assert spend.left(today_s + days * 86400) == 10
+    assert spend.left(today_s + 3 * days * 86400) == 100
+
+
 @pytest.mark.parametrize("step_s", [7200.0, 400 * 86400.0])
 def test_a_clock_that_is_set_forward_shuts_out_no_key(
     tmp_path: Path, step_s: float, monkeypatch: pytest.MonkeyPatch
