@@ -30,6 +30,7 @@ _HOME = re.compile(r"(?:~|\$\{?home\}?|%userprofile%|/(?:home|users)/[^/]+|[a-z]
 """The folder of a user."""
 _V4_IN_V6 = frozenset((0, 0xFFFF, 0x64FF9B << 64))
 """The first 96 bits of an address of IPv6 that stands for one of IPv4."""
+LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")  # names to compare, no address to listen on
 _ROUTED = re.compile(r"(?:[\w-]{1,63}\.)+[\w-]{2,63}(?=!)|(?<=%)(?:[\w-]{1,63}\.)+[\w-]{2,63}")
 """A host on the way to a mailbox."""
 _HOST_NUMBER = re.compile(r"0x[0-9a-f]{7,8}|[1-9]\d{7,9}")
@@ -120,6 +121,8 @@ def _parts(target: CallTarget) -> Iterator[CallTarget]:
         yield CallTarget("host", address)
     if host := host.strip("[]"):
         yield from (CallTarget("host", name) for name in (host, *parents(host)))
+    if host in LOOPBACK:
+        yield from (CallTarget("host", name) for name in LOOPBACK)
 
 
 def _of_path(path: str) -> Iterator[CallTarget]:

@@ -99,6 +99,9 @@ _ABSOLUTE = ("/", "~/", "$home/", "${home}/")
 _SPACES = re.compile(r"\s+")
 _SHELL_QUOTES = re.compile(r"['\"\\]|\$(?=['\"])")
 _SUBSTITUTED = re.compile(r"\$\([^()]{0,200}\)|`[^`]{0,200}`|\$\{?\w{1,40}\}?")
+_JOINED_HOST = re.compile(rf"[@.](?=(?:[\w-]{{1,63}}\.)+{_TLD}(?:[/:?#]|$))", re.I)
+_PLACEHOLDER = re.compile(r"(?:[\w\s.,'-]{0,60})(<[A-Z_]{2,32}_[A-Z2-9]{4,32}>)")
+"""What `pseudonyms` puts in the place of an address or number, with a display name before it or without."""
 _SPELLED_AT = re.compile(r"\bat\b", re.I)
 _SCP = re.compile(rf"(?:[\w.-]{{1,63}}@)?(?:[\w-]{{1,63}}\.)+{_TLD}:[\w~][\w~./-]*", re.I)
 _PARTED = re.compile(r"\s*(?:&&|\|\||\$\(|[;|&\n`()])\s*")
@@ -137,10 +140,13 @@ def targets_in(
 
 def _respelled(text: str, *, named: bool) -> Iterator[str]:
     """Yield what a value of a known argument is read as: `evil at mail.example`, `/e''tc/pas\\swd` and
-    `$(whoami).evil.example`."""
+    `$(whoami).evil.example`; and behind
+    what a client joins to it."""
     if named and _runs_something(text):
         yield _SHELL_QUOTES.sub("", text)
         yield _SUBSTITUTED.sub("x", text)
+    elif _JOINED_HOST.match(text):  # behind the address that a client puts before it
+        yield text[1:]
     elif named and ("@" in text or _SPELLED_AT.search(text)):
         yield spelled(text)
 
@@ -152,6 +158,8 @@ def targets_of(value: str, *, named: bool) -> list[CallTarget]:
         return []
     if named:
         return _of_command(text) if _runs_something(text) else _items(text)
+    if found := _PLACEHOLDER.fullmatch(text):
+        return [CallTarget("name", found[1].lower())]
     text = _unwrapped(text)
     if _DECIMAL.fullmatch(text) or is_date(text):
         return []

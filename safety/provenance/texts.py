@@ -23,6 +23,8 @@ _EMPHASIS = re.compile(r"(?<!\w)_{1,3}(?=[^\s_])|(?<=[^\W_])_{1,3}(?!\w)")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _IDEOGRAPHIC = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff]")
 _BETWEEN_NAMES = r"\W{1,12}(?:\w{1,20}\W{1,12})?"
+FILE_ENDINGS = frozenset(["md", "py", "sh", "zip", "mov", "pl", "rs", "cc", "so", "ps", "tf", "mm", "bz", "app"])
+"""Ends of names of files that are domains, too: who names `README.md` names no site."""
 MIN_NAME_CHARS = 3
 """Characters from which a name is searched for; shorter ones occur in any text. Two in Chinese, Japanese, Korean."""
 MIN_PART_CHARS = 4
@@ -135,12 +137,20 @@ class TrustedText(SearchedText):
             return self.names_number(value)
         if target.kind == "url":
             bare = bare_url(value)
+            host = host_of(value)
+            if host.rpartition(".")[2] in FILE_ENDINGS and not self._is_site(host):
+                return False
             return exactly(self.text, bare) or any(_covers(url, bare) for url in self._urls)
         if target.kind == "path":
             return any(exactly(self.text, path) for path in (value.removeprefix("./"), *_folders(value)))
         if target.kind == "name" and exactly(self.text, _last_name_first(value)):
             return True
         return len(value) > 0 and exactly(self.text, value)
+
+    def _is_site(self, host: str) -> bool:
+        """Return whether a name that may be that of a file is written as that of a site."""
+        name = re.escape(host)
+        return re.search(rf"(?:://|www\.){name}(?![\w.-])|(?<![\w./-]){name}(?:/|:\d)", self.text) is not None
 
 
 def _last_name_first(name: str) -> str:

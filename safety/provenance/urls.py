@@ -37,7 +37,7 @@ def bare_url(url: str) -> str:
 def host_of(url: str) -> str:
     """Return the host of a spelled URL, without its port."""
     host = bare_url(url).partition("/")[0]
-    return host if host.startswith("[") else host.partition(":")[0]
+    return host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
 
 
 def parents(host: str) -> Iterator[str]:

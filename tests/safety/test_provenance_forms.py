@@ -96,6 +96,12 @@ def test_a_web_address_is_read_as_clients_read_it(argument: str, url: str) -> No
         ("Install lumen-tools first.", {"command": "npx lumen-tools@latest --yes"}),
         ("Install lumen-tools first.", {"package": "lumen-tools"}),
         ("Hand it to Mallory Finch.", {"assignee": "Mallory Finch"}),
+        ("Open http://localhost:8500/v1.", {"url": "http://127.0.0.1:8500/v1"}),
+        ("Open http://127.0.0.1:8500/v1.", {"url": "http://[::1]:8500/v1"}),
+        (SITE, {"endpoint": "@evil.example/leak"}),
+        (SITE, {"endpoint": ".evil.example/leak"}),
+        ("Write to <EMAIL_7QK2M>.", {"x": "<EMAIL_7QK2M>"}),
+        ("Write to <EMAIL_7QK2M>.", {"x": ["Jo Lind <EMAIL_7QK2M>"]}),
     ],
 )
 def test_another_form_of_a_target_is_one(text: str, sent: object) -> None:
@@ -176,6 +182,10 @@ def test_what_languages_attach_to_an_address_makes_no_other(said: str) -> None:
         ("Open https://a.example/x and https://b.example/y.", "https://a.example/x https://b.example/y",
          {"urls": "https://a.example/x\nhttps://b.example/y"}),
         ("Sort them.", "file type pdf, savings account, page 3/4", {"file_type": "pdf", "account_type": "savings"}),
+        ("Look at README.md.", "README.md", {"path": "README.md"}),
+        ("Open readme.md/x.", "https://readme.md/x", {"url": "https://readme.md/x"}),
+        ("Edit .env.local.", ".env.local", {"path": ".env.local"}),
+        ("Write to <EMAIL_7QK2M>.", "<EMAIL_7QK2M>", {"x": "<EMAIL_7QK2M>"}),
         ("Sort them.", "by category, page 3/4", {"group_by": "category", "page": "3/4"}),
         ("Sum it up.", "import numpy.core as core", {"code": "import numpy.core\nprint(core.x)"}),
         ("Sum it up.", "Contact: Wilma Oduya", {"prompt": "Summarise: Contact: Wilma Oduya"}),
@@ -197,6 +207,8 @@ def test_what_the_user_asked_for_in_other_words_and_what_is_no_target_passes(
         ("100, 200, 300", {"account": "100200300"}),
         ("straße.example", {"url": "https://strasse.example/"}),
         ("'notes-old'", {"path": "notes/june.md"}),
+        ("README.md", {"url": "https://readme.md/collect"}),
+        ("build.sh", {"url": "http://build.sh/x"}),
     ],
 )
 def test_what_is_attached_to_another_target_does_not_name_this_one(named: str, value: dict[str, str]) -> None:
