@@ -23,6 +23,8 @@ from sluicegate.plugins.json_names import Path
 from sluicegate.safety.matching.json_escapes import Unescaped
 
 As = Literal["user", "document", "beside"]
+DOCUMENT = "document"
+"""The name that messages made of a document have (`/v1/messages`), whatever other names the operator gives."""
 PIECE = 60_000
 OVERLAP = 2_400
 """Characters. A longer text is judged piece by piece, so that the time can be looked at in between."""
@@ -55,7 +57,7 @@ class PartReader:
 
     def __init__(self, roles: frozenset[str], document_names: frozenset[str], tags: tuple[str, ...]) -> None:
         self._roles = roles
-        self._names = document_names
+        self._names = document_names | {DOCUMENT}
         self._tags = document_tags(tags)
 
     def parts(self, request: Request, texts: Sequence[Text]) -> list[Part]:

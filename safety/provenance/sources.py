@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from sluicegate.plugins import Request, Text, texts_of
-from sluicegate.safety.detection.parts import document_tags, split_documents, tools_of_results
+from sluicegate.safety.detection.parts import DOCUMENT, document_tags, split_documents, tools_of_results
 from sluicegate.safety.provenance.spelling import spelled
 from sluicegate.safety.provenance.targets import CallTarget
 from sluicegate.safety.provenance.texts import TrustedText, UntrustedText
@@ -52,7 +52,7 @@ class ProvenanceTexts:
         self, request: Request, names: frozenset[str], tags: tuple[str, ...], trusted_tools: tuple[str, ...]
     ) -> None:
         self._request = request
-        self._names = names
+        self._names = names | {DOCUMENT}
         self._tags = document_tags(tags)
         self._trusted_tools = trusted_tools
         self._called = tools_of_results(request.messages)

@@ -77,6 +77,13 @@ async def test_what_stands_between_tags_is_a_document() -> None:
     assert (await screened(JudgePolicy(), Message("user", "<document> text 0.9")))[0] == "block"
 
 
+async def test_a_document_block_is_one_whatever_the_operator_calls_documents() -> None:
+    """`/v1/messages` makes messages of this name."""
+    policy = JudgePolicy(user=Thresholds(2.0, 2.0), document_names=frozenset({"page"}))
+    for name in ("document", "page"):
+        assert (await screened(policy, Message("user", "text 0.9", name)))[0] == "block"
+
+
 async def test_a_model_may_have_thresholds_of_its_own() -> None:
     policy = JudgePolicy(models={"careful": (Thresholds(0.1, 0.2), Thresholds())})
     assert (await screened(policy, Message("user", "x 0.3"), model="careful"))[0] == "block"
