@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import sqlite3
 from collections.abc import Mapping
 from typing import Literal
@@ -22,6 +23,9 @@ REDIS_FULL = ("OOM ", "MISCONF ")
 COUNTED = ("figures_bounded", "rows_set_aside", "lines_set_aside", "flush_failures", "journal_failures")
 MORE_COUNTED = ("refresh_failures", "keys_set_aside", "keys_lost", "lease_failures", "refused")
 
+MOST_SHOWN = 200
+"""Characters of an error in the log; some of Redis name a whole client."""
+
 
 class Health:
     """Used on the event loop. A trouble is logged when it begins and when it ends, not each time it is met."""
@@ -35,7 +39,7 @@ class Health:
         addresses is only logged."""
         known = self._troubles.get(part)
         if known is None or known.refuses != refuses:
-            log.error("the books: %s%s", reason, f" [{error}]" if error is not None else "")
+            log.error("the books: %s%s", reason, f" [{str(error)[:MOST_SHOWN]}]" if error is not None else "")
         self._troubles[part] = Trouble(reason, refuses)
 
     def end(self, part: Part) -> None:
@@ -85,7 +89,10 @@ def cannot_be_written(error: BaseException) -> bool:
 
 
 def fault_of_store(error: BaseException) -> str:
-    """Return what is wrong with a store, to be shown to operators: of a file in the words of its library, which name no
-    secret; of Redis, whose errors hold whole clients, what they mean."""
-    is_file = isinstance(error, sqlite3.Error) or (isinstance(error, OSError) and error.errno is not None)
-    return str(error) if is_file else why_of(error)
+    """Return what is wrong with a store, to be shown to anybody: without paths and addresses, which errors of the
+    system and of Redis hold."""
+    if isinstance(error, sqlite3.Error):
+        return str(error)
+    if isinstance(error, OSError) and error.errno is not None:
+        return f"{os.strerror(error.errno)} ({type(error).__name__})"
+    return why_of(error)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -17,6 +19,7 @@ import pytest
 
 from sluicegate.gateway.accounts import Accounts
 from sluicegate.gateway.accounts.changes import create, revoke, rotate
+from sluicegate.gateway.accounts.health import Health, fault_of_store
 from sluicegate.gateway.accounts.journal.journal import Journal
 from sluicegate.gateway.accounts.parsing import ImplausibleRow, read_key, read_limits
 from sluicegate.gateway.accounts.records import NANOS, UsageKey, UsageSum, encode_key, encode_limits, new_secret
@@ -281,3 +284,26 @@ def _cli(path: Path, *arguments: str) -> str:
     command = [sys.executable, "-m", "sluicegate.gateway.commands.cli", "keys", *arguments]
     environ = {**os.environ, "SLUICEGATE_ACCOUNTS__PATH": str(path)}
     return subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout
+
+
+def test_the_log_of_a_trouble_is_short_however_long_the_error_is(caplog: pytest.LogCaptureFixture) -> None:
+    """Errors of Sentinel hold the whole client."""
+    Health().begin("store", "the store does not take usage", RuntimeError("No master found : <" + "x" * 5_000 + ">"))
+    assert "the store does not take usage [No master found" in caplog.text
+    assert len(caplog.text) < 500
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (sqlite3.OperationalError("database or disk is full"), "database or disk is full"),
+        (OSError(errno.EROFS, "x", "<client>"), "Read-only file system"),
+        (
+            type("MasterNotFoundError", (Exception,), {})("No master found for 'x' : <client>"),
+            "no Sentinel names a main",
+        ),
+    ],
+)
+def test_a_fault_of_a_store_is_said_in_words(error: Exception, said: str) -> None:
+    assert said in fault_of_store(error)
+    assert "<client>" not in fault_of_store(error)
