@@ -14,7 +14,7 @@ import os
 import reprlib
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,8 @@ CAUGHT_CODES = ("content_filter", "pending_review")
 PASSED_CODES = ("context_length_exceeded",)
 """Error codes of requests that passed the input rails and were refused for another reason."""
 TRIES = 8
+MOST_REPORTS = 10_000
+"""Reports that are fetched from a gateway, the newest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +120,22 @@ async def _attack(parsed: argparse.Namespace, rows: list[RedteamRow]) -> list[Re
         try:
             model = parsed.model or (await _got(client, "/v1/models"))["data"][0]["id"]
             if parsed.regressions:
-                told = (await _got(client, "/v1/safety/false_positives?limit=10000"))["data"]
-                rows = [*rows, *map(_reported, told)]
+                told = await _got(client, f"/v1/safety/false_positives?limit={MOST_REPORTS}")
+                say_what_is_missing(told, parsed.url)
+                rows = [*rows, *map(_reported, told["data"])]
         except FAULTS as error:
             raise ConfigurationError(f"no gateway answers at {parsed.url}: {reason(error)}") from error
         places = asyncio.Semaphore(max(1, parsed.parallel))
         asking = _judged if parsed.via == "moderations" else _chatted
         return list(await asyncio.gather(*(_one(client, places, asking, model, row) for row in rows)))
+
+
+def say_what_is_missing(told: Mapping[str, Any], url: str) -> None:
+    """Name the reports of a gateway that its list lacks."""
+    if told.get("has_more"):
+        print(f"{url} has more reports than the newest {MOST_REPORTS}, which were read", file=sys.stderr)
+    if told.get("unreadable"):
+        print(f"{url} cannot decrypt {told['unreadable']} reports, which are left out", file=sys.stderr)
 
 
 def _reported(one: dict[str, Any]) -> RedteamRow:

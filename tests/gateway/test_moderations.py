@@ -220,3 +220,13 @@ def test_of_a_long_refused_request_the_text_is_not_kept_and_the_report_says_so(a
 def test_a_report_says_what_it_is_about(app: TestApp) -> None:
     for told, status in (({}, 400), ({"text": "a", "request_id": "b"}, 400), ({"request_id": "chatcmpl-0"}, 404)):
         assert app.client.post("/v1/safety/false_positives", json=told).status_code == status
+
+
+def test_of_more_reports_than_are_listed_the_newest_are_and_the_list_says_so(app: TestApp) -> None:
+    for n in range(3):
+        app.client.post("/v1/safety/false_positives", json={"text": f"number {n} of three"})
+    whole = app.client.get("/v1/safety/false_positives").json()
+    texts = [one["text"] for one in whole["data"]]
+    assert (texts[-3:], whole["has_more"]) == ([f"number {n} of three" for n in range(3)], False)
+    newest = app.client.get("/v1/safety/false_positives?limit=2").json()
+    assert ([one["text"] for one in newest["data"]], newest["has_more"]) == (texts[-2:], True)

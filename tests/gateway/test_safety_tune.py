@@ -18,7 +18,7 @@ import pytest
 
 from sluicegate.gateway.audit.chain import audited
 from sluicegate.gateway.commands.cli import main
-from sluicegate.gateway.commands.redteam import RedteamRow
+from sluicegate.gateway.commands.redteam import RedteamRow, say_what_is_missing
 from sluicegate.gateway.commands.safety import versions
 from sluicegate.gateway.commands.safety.tuning import proposal, refit
 from sluicegate.gateway.commands.safety.versions import VersionFolder
@@ -304,6 +304,14 @@ def test_reports_are_fetched_from_a_gateway_and_kept(tmp_path: Path, run_gateway
     assert main([*given, "--url", "http://127.0.0.1:1"]) == 2  # nobody is there
     assert main(given) == 0  # kept beside the versions
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["wrong"] == [1, 0]
+
+
+def test_reports_that_a_list_lacks_are_named(capsys: Any) -> None:
+    say_what_is_missing({"data": [], "has_more": True, "unreadable": 2}, "http://gateway")
+    said = capsys.readouterr().err.splitlines()
+    assert [line.split(" ", 1)[0] for line in said] == ["http://gateway"] * 2
+    assert "more reports than the newest 10000" in said[0]
+    assert "cannot decrypt 2 reports" in said[1]
 
 
 def test_a_full_disk_leaves_the_version_in_use_and_says_so(tmp_path: Path, capsys: Any) -> None:

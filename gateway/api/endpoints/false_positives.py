@@ -62,10 +62,12 @@ def add_false_positive_routes(router: APIRouter, runtime: Runtime) -> None:
 
     @router.get("/v1/safety/false_positives", tags=["safety"])
     async def regressions(request: Request, limit: Annotated[int, Query(ge=1, le=10_000)] = 1000) -> Any:
-        """List reports, oldest first, with their texts: a set that must not be flagged."""
+        """List the newest reports with their texts, the oldest of them first: a set that must not be flagged.
+        `has_more`: there are older ones."""
         operator_of(runtime, request, SCOPE)
-        found = await queue_of(runtime).reports(limit)
-        body = await asyncio.to_thread(_listing, found)  # megabytes, which callers sent
+        found = await queue_of(runtime).reports(limit + 1)
+        kept, has_more = found[-limit:], len(found) > limit
+        body = await asyncio.to_thread(_listing, kept, has_more=has_more)  # megabytes, which callers sent
         return Response(body, media_type="application/json")
 
     @router.delete("/v1/safety/false_positives/{id}", tags=["safety"])
@@ -77,7 +79,7 @@ def add_false_positive_routes(router: APIRouter, runtime: Runtime) -> None:
         return {"id": id, "object": "safety.false_positive", "deleted": True}
 
 
-def _listing(found: Iterable[tuple[FalsePositiveReport, Any]]) -> bytes:
+def _listing(found: Iterable[tuple[FalsePositiveReport, Any]], *, has_more: bool) -> bytes:
     """Return reports as a JSON list; each is encoded by itself, since an encoder lets no other thread run."""
     lines: list[bytes] = []
     left = 0
@@ -96,5 +98,6 @@ def _listing(found: Iterable[tuple[FalsePositiveReport, Any]]) -> bytes:
             "created_s": report.created_s,
         }
         lines.append(json.dumps(shown).encode())
-    rest = b', "unreadable": %d' % left if left else b""
+    rest = b', "has_more": %b' % (b"true" if has_more else b"false")
+    rest += b', "unreadable": %d' % left if left else b""
     return b'{"object": "list", "data": [' + b", ".join(lines) + b"]" + rest + b"}"

@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 
 from sluicegate.gateway.commands.reasons import FAULTS, reason, words_of
-from sluicegate.gateway.commands.redteam import RedteamRow, rows_of
+from sluicegate.gateway.commands.redteam import MOST_REPORTS, RedteamRow, rows_of, say_what_is_missing
 from sluicegate.plugins.errors import ConfigurationError
 from sluicegate.safety.detection.classifier import Classifier, load
 from sluicegate.safety.detection.settings import WEIGHTS
@@ -178,13 +178,15 @@ def reports_of(folder: VersionFolder, file: Path | None, url: str, key: str) -> 
 def _fetch(folder: VersionFolder, url: str, key: str) -> None:
     headers = {"authorization": f"Bearer {key}"} if key else {}
     try:
-        answer = httpx.get(f"{url.rstrip('/')}/v1/safety/false_positives?limit=10000", headers=headers, trust_env=False)
-        found = answer.json()["data"] if answer.status_code == 200 else None
-        lines = None if found is None else [_row(one) for one in found if one["text"].strip()]
+        path = f"/v1/safety/false_positives?limit={MOST_REPORTS}"
+        answer = httpx.get(url.rstrip("/") + path, headers=headers, trust_env=False, timeout=120)
+        found = answer.json() if answer.status_code == 200 else None
+        lines = None if found is None else [_row(one) for one in found["data"] if one["text"].strip()]
     except FAULTS as error:
         raise ConfigurationError(f"no reports can be had from {url}: {reason(error)}") from error
-    if lines is None:
+    if found is None or lines is None:
         raise ConfigurationError(f"{url} answered {words_of(answer)}; a key with the scope `review` may read reports")
+    say_what_is_missing(found, url)
     with folder.locked():
         before = folder.reports.read_text().splitlines() if folder.reports.exists() else []
         folder.keep_reports(dict.fromkeys([*before, *lines]))

@@ -48,7 +48,7 @@ class ReviewStore(Protocol):
         """Remove a report; return False where there is none."""
 
     def reports(self, limit: int) -> list[tuple[FalsePositiveReport, Any]]:
-        """List reports, oldest first."""
+        """List the newest `limit` reports, the oldest of them first."""
 
     def decide(self, id: str, status: Status, by: str, note: str, now_s: float) -> bool:
         """Decide an item. Return False where it is not pending any more: the first decision stands."""

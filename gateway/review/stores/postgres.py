@@ -67,8 +67,8 @@ class PostgresReviewStore:
         return self._database.execute("delete from sluicegate.reports where id = %s", (id,)).rowcount == 1
 
     def reports(self, limit: int) -> list[tuple[FalsePositiveReport, Any]]:
-        query = "select record, body from sluicegate.reports order by created_s limit %s"
-        rows = self._database.execute(query, (limit,)).fetchall()
+        query = "select record, body from sluicegate.reports order by created_s desc limit %s"
+        rows = self._database.execute(query, (limit,)).fetchall()[::-1]
         found = [(FalsePositiveReport(**json.loads(record)), bytes(body)) for record, body in rows]
         return [(report, self._sealing.opened(report, body)) for report, body in found]
 

@@ -72,8 +72,9 @@ class SqliteReviewStore:
             return self._db.execute("delete from reports where id = ?", (id,)).rowcount == 1
 
     def reports(self, limit: int) -> list[tuple[FalsePositiveReport, Any]]:
-        rows = self._db.execute(f"select {REPORT_COLUMNS}, body from reports order by created_s limit ?", (limit,))
-        found = [(FalsePositiveReport(*row[:-1]), row[-1]) for row in rows.fetchall()]
+        query = f"select {REPORT_COLUMNS}, body from reports order by created_s desc limit ?"
+        rows = self._db.execute(query, (limit,)).fetchall()[::-1]
+        found = [(FalsePositiveReport(*row[:-1]), row[-1]) for row in rows]
         return [(report, self._sealing.opened(report, body)) for report, body in found]
 
     def decide(self, id: str, status: Status, by: str, note: str, now_s: float) -> bool:
