@@ -11,7 +11,10 @@ from sluicegate.grammar.compile_pool import CompileJob
 from sluicegate.plugins.memory.freed import give_back
 
 _GARBAGE = 0.25
-"""Most of that, beside what is kept, that dropped grammars may take until they are collected."""
+"""Share of what may be kept that dropped grammars may take beside it until they are collected."""
+LEAST_GARBAGE = 64 << 20
+"""Bytes that they may take in any case: a collection stops everything, for a second where millions of objects live, and
+would come with every large grammar where few may be kept."""
 _USES = 0.25
 """Uses after which grammars are measured again, as a share of their number: it takes a microsecond for each, and one
 may grow by a hundred MB with its first mask."""
@@ -25,12 +28,13 @@ class KeptGrammars:
     A grammar grows while matchers use it: what they add is counted after some uses of any.
 
     Grammars hold themselves in cycles, and the collector counts objects, not the megabytes of tables that one object
-    has: it is called where kept and dropped ones together are a quarter more than may be kept.
+    has: it is called where kept and dropped ones together are a quarter more than may be kept, or 64 MiB.
     """
 
     def __init__(self, most: int, most_bytes: int) -> None:
         self._most = most
         self._most_bytes = most_bytes
+        self._most_garbage = max(LEAST_GARBAGE, round(_GARBAGE * most_bytes))
         self._jobs: OrderedDict[Key, tuple[CompileJob, int]] = OrderedDict()
         self._bytes = 0
         self._dropped_bytes = 0
@@ -96,8 +100,8 @@ class KeptGrammars:
         self._bytes -= found
         self._dropped_bytes += found
         if (
-            self._bytes + self._dropped_bytes > (1 + _GARBAGE) * self._most_bytes
-            and self._dropped_bytes > _GARBAGE * self._most_bytes
+            self._bytes + self._dropped_bytes > self._most_bytes + self._most_garbage
+            and self._dropped_bytes > self._most_garbage
         ):
             self._dropped_bytes = 0
             gc.collect()

@@ -21,8 +21,8 @@ class GrammarSettings:
     """Most grammars kept; the least recently used are dropped first."""
     kept_bytes: Count = 256 << 20
     """Most bytes of memory of all kept grammars together. The usual one takes some 50 kB, so that their number bounds
-    them; one schema of 8 MB, or one Lark grammar of 150 kB, takes 40 MB. Dropped ones take up to a quarter of it more
-    until they are collected."""
+    them; one schema of 8 MB, or one Lark grammar of 150 kB, takes 40 MB. Dropped ones take up to a quarter of it more,
+    or 64 MiB, until they are collected."""
     cache_dir: MaybeFolder | None = None
     """Folder for what was computed for a vocabulary, kept for the next start; "" = none."""
     cache_bytes: Count = MOST_BYTES

@@ -50,6 +50,7 @@ async def test_dropped_grammars_are_collected_before_they_fill_the_memory(
     model: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a full collection, which the collector itself makes after so many objects only."""
+    monkeypatch.setattr(kept_grammars, "LEAST_GARBAGE", 0)
     stage = build({"cache_dir": "", "kept_bytes": 10_000_000})
     gc.disable()
     try:
@@ -220,3 +221,16 @@ def test_a_footprint_looks_at_large_tables_before_what_is_small_and_far() -> Non
     found, whole = footprint([[np.zeros(1_000_000, np.int8)], small], (), 1_000)
     assert found > 1_000_000
     assert not whole
+
+
+async def test_a_small_bound_does_not_ask_for_a_collection_with_every_grammar(
+    model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each stops everything."""
+    asked: list[int] = []
+    monkeypatch.setattr(kept_grammars, "give_back", lambda: asked.append(1))
+    stage = build({"cache_dir": "", "kept_bytes": 1_000_000})
+    for number in range(20):  # 80 MB
+        await stage.compile(described(number), model)
+    assert len(asked) == 1
+    await stage.close()
