@@ -80,12 +80,7 @@ class ServerCertificates(Collector):
                 shown = await _shown(server)
             if shown is not None:
                 self._ends_s[server.named] = subject_and_end(shown)[1]
-        except (
-            OSError,
-            EOFError,
-            ValueError,
-            IndexError,
-        ) as error:  # TLS's errors and timeouts are the first
+        except (OSError, EOFError, ValueError, IndexError) as error:  # TLS's errors and timeouts are the first
             log.debug("the certificate of %s cannot be read: %s", server.named, error)
 
 
