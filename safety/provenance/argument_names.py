@@ -14,7 +14,7 @@ NAMES = frozenset([
     "members", "url", "urls", "uri", "link", "href", "endpoint", "webhook", "callback", "redirect", "host",
     "hostname", "domain", "server", "ip", "proxy", "remote", "upstream", "repo", "repository", "registry", "account",
     "accounts", "iban", "bic", "swift", "payee", "beneficiary", "creditor", "wallet", "card", "phone", "msisdn",
-    "channel", "user", "username", "userid", "handle", "path", "paths", "file", "files", "filename", "filepath",
+    "channel", "chat", "user", "username", "userid", "handle", "path", "paths", "file", "files", "filename", "filepath",
     "dir", "directory", "folder", "dest", "destination", "target", "bucket", "command", "commands", "cmd", "script",
     "shell", "exec", "argv", "program", "executable", "sql",
 ])  # fmt: skip
@@ -28,7 +28,9 @@ PROPERTIES = frozenset([
     "length", "timeout", "encoding", "language", "method", "currency", "order", "date", "time", "total",
 ])  # fmt: skip
 """Last words of a name that say what something is like: `file_type`, `group_by`."""
-CODE_NAMES = frozenset(["code", "python", "javascript", "typescript", "js", "source", "snippet", "cell", "expression"])
+CODE_NAMES = frozenset(
+    ["code", "python", "javascript", "typescript", "js", "source", "snippet", "cell", "expression", "config", "crontab"]
+)
 """Words of the name of an argument that holds a program."""
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 

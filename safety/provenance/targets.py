@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sluicegate.safety.provenance.nested import ArgumentPath, values_in
-from sluicegate.safety.provenance.numbers import whole_number
+from sluicegate.safety.provenance.numbers import bare_number, whole_number
 from sluicegate.safety.provenance.spelling import clean, decoded, spelled
 from sluicegate.safety.provenance.urls import as_browsers_read
 
@@ -104,6 +104,12 @@ _PLACEHOLDER = re.compile(r"(?:[\w\s.,'-]{0,60})(<[A-Z_]{2,32}_[A-Z2-9]{4,32}>)"
 """What `pseudonyms` puts in the place of an address or number, with a display name before it or without."""
 _SPELLED_AT = re.compile(r"\bat\b", re.I)
 _SCP = re.compile(rf"(?:[\w.-]{{1,63}}@)?(?:[\w-]{{1,63}}\.)+{_TLD}:[\w~][\w~./-]*", re.I)
+_QUERY = re.compile(
+    r"\s*(?:select\b.{1,2000}?\bfrom|insert\s+into|update\s+\S+\s+set|delete\s+from|merge\s+into|with\s+\w+\s+as\s*\()",
+    re.I | re.S,
+)
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_DIALLED = re.compile(r"(?:(?:tel|sms|callto):|https?://(?:www\.)?wa\.me/)\+?(\d[\d().-]{6,20})", re.I)
 _PARTED = re.compile(r"\s*(?:&&|\|\||\$\(|[;|&\n`()])\s*")
 _BORDERS = re.compile(r"[\s,;|&]")
 
@@ -157,7 +163,8 @@ def targets_of(value: str, *, named: bool) -> list[CallTarget]:
     if not text or len(text) > LONGEST:
         return []
     if named:
-        return _of_command(text) if _runs_something(text) else _items(text)
+        items = _of_command(text) if _runs_something(text) else _items(text)
+        return _of_query(text, items) if _QUERY.match(text) else items
     if found := _PLACEHOLDER.fullmatch(text):
         return [CallTarget("name", found[1].lower())]
     text = _unwrapped(text)
@@ -180,6 +187,13 @@ def targets_of_code(value: str) -> list[CallTarget]:
     variables."""
     found = _inside(as_browsers_read(clean(value)))
     return [one for one in found if one.kind in ("address", "url") or one.value.startswith(_ABSOLUTE)]
+
+
+def _of_query(text: str, found: list[CallTarget]) -> list[CallTarget]:
+    """Return the targets `found` in a query of SQL without `schema.table`, which looks like a host: a real one stands
+    in quotation marks there."""
+    quoted = {one for part in _QUOTED.findall(text) for one in _inside(part[1:-1])}
+    return [one for one in found if one.kind != "host" or one in quoted]
 
 
 def _unwrapped(text: str) -> str:
@@ -250,6 +264,11 @@ def _inside(text: str) -> list[CallTarget]:
         found += [CallTarget(kind, match[0].strip().rstrip(".,").lower()) for match in pattern.finditer(text)]
         if kind == "url":
             found += [CallTarget("url", nested) for url in found for nested in _NESTED_URL.findall(url.value)]
+            found += [
+                CallTarget("number", f"+{bare_number(dialled)}")
+                for url in found
+                for dialled in _DIALLED.findall(url.value)
+            ]
         text = pattern.sub(" ", text)
     return list(dict.fromkeys(found))
 

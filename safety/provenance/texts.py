@@ -140,12 +140,25 @@ class TrustedText(SearchedText):
             host = host_of(value)
             if host.rpartition(".")[2] in FILE_ENDINGS and not self._is_site(host):
                 return False
+            if host == "localhost" and exactly(self.text, host):  # `localhost port 8080`
+                return True
             return exactly(self.text, bare) or any(_covers(url, bare) for url in self._urls)
         if target.kind == "path":
-            return any(exactly(self.text, path) for path in (value.removeprefix("./"), *_folders(value)))
-        if target.kind == "name" and exactly(self.text, _last_name_first(value)):
+            named = any(exactly(self.text, path) for path in (value.removeprefix("./"), *_folders(value)))
+            return named or self._tells(value)
+        if target.kind == "name" and (exactly(self.text, _last_name_first(value)) or self._owns(value)):
             return True
         return len(value) > 0 and exactly(self.text, value)
+
+    def _tells(self, path: str) -> bool:
+        """Return whether each step of a path from here is named by itself: `report.xlsx from Downloads`."""
+        steps = path.removeprefix("./").split("/")
+        return len(steps) > 1 and all(len(step) > 1 and step != ".." and exactly(self.text, step) for step in steps)
+
+    def _owns(self, name: str) -> bool:
+        """Return whether a name is that of an owner or a repository in `owner/repository`."""
+        one = re.escape(name)
+        return re.search(rf"(?<![\w./:@~-])(?:{one}/[\w.-]+|[\w.-]+/{one})(?![\w/@:-])(?!\.\w)", self.text) is not None
 
     def _is_site(self, host: str) -> bool:
         """Return whether a name that may be that of a file is written as that of a site."""
