@@ -45,7 +45,7 @@ def whole_number(text: str) -> str | None:
 
 def tails(number: str) -> list[str]:
     """Return a telephone number without the code of its country, which has one to three digits, or without its 0."""
-    dialled = re.sub(r"[^\d+]", "", number)
+    dialled = _dialled(number)
     if found := _INTERNATIONAL.fullmatch(dialled):
         return [found[1][code:] for code in (1, 2, 3) if len(found[1]) - code >= MIN_TAIL_DIGITS]
     return _NATIONAL.findall(dialled) if _NATIONAL.fullmatch(dialled) else []
@@ -53,8 +53,12 @@ def tails(number: str) -> list[str]:
 
 def _national(number: str) -> list[str]:
     """Return an international number as it is dialled within its country, where that needs no 0 before it."""
-    found = _INTERNATIONAL.fullmatch(re.sub(r"[^\d+]", "", number))
+    found = _INTERNATIONAL.fullmatch(_dialled(number))
     return _UNPREFIXED.findall(found[1]) if found and _UNPREFIXED.fullmatch(found[1]) else []
+
+
+def _dialled(number: str) -> str:
+    return re.sub(r"[^\d+]", "", number)
 
 
 class SearchedText:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from sluicegate.plugins import ClearingSession, CuttableSession, RailSession, Verdict, offers
-from sluicegate.safety.window.json_position import UNPAIRED, decoded_escape
+from sluicegate.safety.window.json_position import UNPAIRED, EscapeRun
 from sluicegate.safety.window.verdict_check import check_verdict
 
 
@@ -86,7 +86,7 @@ class EscapeDecoder:
 
     def __init__(self) -> None:
         self.length = 0
-        self._escape = ""
+        self._escape = EscapeRun()
         self._at: list[int] = []
         self._longer: list[int] = [0]
         """Offsets of escaped characters, and by how much the spelling is longer behind each."""
@@ -96,24 +96,23 @@ class EscapeDecoder:
         found: list[str] = []
         at = 0
         while at < len(text):
-            if not self._escape:
+            if not self._escape.spelled:
                 end = text.find("\\", at)
                 plain = text[at:] if end < 0 else text[at:end]
                 found.append(plain)
                 self.length += len(plain)
                 at += len(plain)
-            elif len(self._escape) == 6 and text[at] != "\\":  # half a surrogate pair without its other half
-                found.append(self._take(UNPAIRED, 6))
+            elif unpaired := self._escape.take_unpaired(text[at]):
+                found.append(self._noted(UNPAIRED, unpaired))
                 continue
             if at < len(text):
-                self._escape += text[at]
+                found += [self._noted(char, spelled) for char, spelled in self._escape.read(text[at])]
                 at += 1
-                found += self._complete()
         return "".join(found)
 
     def close(self) -> str:
         """Return the escape that the text ended in, as it is spelled."""
-        rest, self._escape = self._escape, ""
+        rest, self._escape = self._escape.spelled, EscapeRun()
         self.length += len(rest)
         return rest
 
@@ -121,15 +120,8 @@ class EscapeDecoder:
         """Return the offset in the spelling of an offset in the decoded text."""
         return offset + self._longer[bisect_left(self._at, offset)]
 
-    def _complete(self) -> list[str]:
-        found = []
-        while (decoded := decoded_escape(self._escape)) is not None:
-            found.append(self._take(*decoded))
-        return found
-
-    def _take(self, char: str, size: int) -> str:
+    def _noted(self, char: str, spelled: str) -> str:
         self._at.append(self.length)
-        self._longer.append(self._longer[-1] + size - 1)
+        self._longer.append(self._longer[-1] + len(spelled) - 1)
         self.length += 1
-        self._escape = self._escape[size:]
         return char

@@ -51,8 +51,9 @@ class HoldbackWindow:
         self._limits = limits
         self._active = [self._activated(rail, request, caller, channel) for rail in rails]
         self._behind = [self._activated(rail, request, caller, channel, lead) for rail in rails] if lead else []
-        self._active += self._behind
-        self._reads_twice = bool(lead)
+        decoded = self._reading_decoded(rails, request, caller, channel)
+        self._active += [*self._behind, *decoded]
+        self._reads_twice = bool(self._behind or decoded)
         self._pieces: list[str] = []
         self._held_text = ""
         self._done = 0  # released up to here
@@ -342,6 +343,12 @@ class HoldbackWindow:
         open_session = open_alone if lead is None else lambda: self._opened_behind(rail, open_alone, lead)
         return ActiveRail.opened(rail.name, open_session, self._limits.rail_policy(rail.name))
 
+    def _reading_decoded(
+        self, rails: Sequence[OutputRail], request: Request, caller: Caller, channel: Channel
+    ) -> list[ActiveRail]:
+        """Open sessions that read the text with escapes of JSON decoded; none where it is no spelling."""
+        return []
+
     def _opened_behind(self, rail: OutputRail, open_alone: Callable[[], RailSession], lead: str) -> RailSession:
         return continuing(rail, open_alone, lead)
 
@@ -350,29 +357,21 @@ class UnchangedWindow(HoldbackWindow):
     """For an answer that a pattern, a choice or a grammar determines: a redaction blocks it, since it would break
     it. Rails read it as it is spelled, and with escapes of JSON decoded."""
 
-    def __init__(
-        self,
-        rails: Sequence[OutputRail],
-        request: Request,
-        caller: Caller,
-        channel: Channel = "content",
-        limits: WindowLimits = WindowLimits(),
-        lead: str = "",
-    ) -> None:
-        super().__init__(rails, request, caller, channel, limits, lead)
-        self._active += [self._reading_decoded(rail, request, caller, channel) for rail in rails]
-        self._reads_twice = True
-
     def _shadowed(self, active: ActiveRail, verdict: Verdict) -> None:
         """Note what a rail in shadow says, once for both readings of a piece."""
         super()._shadowed(active, verdict)
         self._shadow = list(dict.fromkeys(self._shadow))
 
-    def _reading_decoded(self, rail: OutputRail, request: Request, caller: Caller, channel: Channel) -> ActiveRail:
-        def open_session() -> RailSession:
-            return UnescapedSession(lambda: rail.open(request, caller, channel))
+    def _reading_decoded(
+        self, rails: Sequence[OutputRail], request: Request, caller: Caller, channel: Channel
+    ) -> list[ActiveRail]:
+        def opened(rail: OutputRail) -> ActiveRail:
+            def open_session() -> RailSession:
+                return UnescapedSession(lambda: rail.open(request, caller, channel))
 
-        return ActiveRail.opened(rail.name, open_session, self._limits.rail_policy(rail.name))
+            return ActiveRail.opened(rail.name, open_session, self._limits.rail_policy(rail.name))
+
+        return [opened(rail) for rail in rails]
 
     def _replaced(self, redaction: Redaction) -> str | None:
         return None

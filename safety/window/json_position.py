@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 UNPAIRED = "\ufffd"
 """Half a surrogate pair, decoded."""
@@ -97,6 +98,28 @@ def decoded_escape(escape: str) -> tuple[str, int] | None:
     if 0xDC00 <= second < 0xE000:
         return chr(0x10000 + ((first - 0xD800) << 10) + second - 0xDC00), 12
     return UNPAIRED, 6
+
+
+class EscapeRun:
+    """Escapes that come character by character. `spelled`: what is not complete yet. Mutable."""
+
+    def __init__(self) -> None:
+        self.spelled = ""
+
+    def take_unpaired(self, char: str) -> str:
+        """Return the spelling of half a surrogate pair that ends before `char`; empty if there is none."""
+        if len(self.spelled) != 6 or char == "\\":
+            return ""
+        taken, self.spelled = self.spelled, ""
+        return taken
+
+    def read(self, char: str) -> Iterator[tuple[str, str]]:
+        """Add a character, and yield each one that is complete with its spelling."""
+        self.spelled += char
+        while (found := decoded_escape(self.spelled)) is not None:
+            decoded, size = found
+            spelled, self.spelled = self.spelled[:size], self.spelled[size:]
+            yield decoded, spelled
 
 
 def _hexadecimal(written: str) -> int:

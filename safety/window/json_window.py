@@ -19,7 +19,7 @@ from typing import Literal
 from sluicegate.plugins import Caller, Channel, OutputRail, PlacedRail, Request, offers
 from sluicegate.safety.rail_policy import WindowLimits
 from sluicegate.safety.window.holdback import HoldbackWindow
-from sluicegate.safety.window.json_position import PARTED, UNPAIRED, JsonPosition, after, decoded_escape, whole_values
+from sluicegate.safety.window.json_position import PARTED, UNPAIRED, EscapeRun, JsonPosition, after, whole_values
 from sluicegate.safety.window.lead_border import LeadBorderWindow
 from sluicegate.safety.window.released import NOTHING, Redaction, Released, joined
 
@@ -110,7 +110,7 @@ class JsonWindow:
         self._last: _Unit | None = None
         self._kind: Kind = "string"
         self._key = ""  # the key being read
-        self._escape = ""  # an escape that is not complete yet
+        self._escape = EscapeRun()
         self._bare = ""  # state of the number or word being read, see `after`
         self._spelled: list[str] = []  # the number being read
         self._waiting: list[str] = []  # cleared text of that number, held until its value is judged
@@ -120,7 +120,7 @@ class JsonWindow:
     @property
     def held(self) -> int:
         """Return the number of characters of the JSON text fed and neither released nor replaced."""
-        held = (self._unit.raw_held if self._unit is not None else 0) + len(self._escape)
+        held = (self._unit.raw_held if self._unit is not None else 0) + len(self._escape.spelled)
         held += sum(map(len, self._waiting)) if self._waiting else 0
         return held if self._border is None else held + self._border.held
 
@@ -172,7 +172,7 @@ class JsonWindow:
     def _close(self, *, cut: bool) -> Released:
         released = self._end_unit(cut=cut or self._kind != "number")
         self.blocked = released.blocked
-        rest, self._escape = self._escape, ""
+        rest, self._escape = self._escape.spelled, EscapeRun()
         return self._kept(released if self.blocked is not None else joined(released, Released(rest)))
 
     def _kept(self, step: Released) -> Released:
@@ -187,7 +187,7 @@ class JsonWindow:
             return self._between(text, i)
         if self._kind == "number":
             return self._in_bare(self._unit, text, i)
-        if self._escape or text[i] == "\\":
+        if self._escape.spelled or text[i] == "\\":
             return self._in_escape(self._unit, text, i)
         if text[i] == '"':
             ended = self._end_unit()
@@ -239,14 +239,10 @@ class JsonWindow:
         return step
 
     def _in_escape(self, unit: _Unit, text: str, i: int) -> tuple[Released, int]:
-        if len(self._escape) == 6 and text[i] != "\\":  # half a surrogate pair without its other half
-            raw, self._escape = self._escape, ""
+        if raw := self._escape.take_unpaired(text[i]):
             return self._pass(UNPAIRED, unit.feed_spelled(UNPAIRED, raw)), i
-        self._escape += text[i]
         released = NOTHING
-        while (found := decoded_escape(self._escape)) is not None:
-            decoded, size = found
-            raw, self._escape = self._escape[:size], self._escape[size:]
+        for decoded, raw in self._escape.read(text[i]):
             step = self._pass(decoded, unit.feed_spelled(decoded, raw))
             released = joined(released, step)
             if step.blocked:
