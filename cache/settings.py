@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from sluicegate.plugins.addresses import check_redis_address
-from sluicegate.plugins.contract.disk_paths import PlacedFile, ReadFile
+from sluicegate.plugins.contract.disk_paths import PlacedDatabase, ReadFile
 from sluicegate.plugins.settings import Count, Positive, Within
 
 
@@ -52,7 +52,7 @@ class MemorySettings:
 
 @dataclass(frozen=True, slots=True)
 class SqliteSettings:
-    path: PlacedFile = ""
+    path: PlacedDatabase = ""
     """Path of the file, in an existing folder."""
     budget_mb: Positive = 512.0
     """MB of the file; the least recently used entries are dropped first."""

@@ -215,6 +215,7 @@ def written_folders(settings: Settings) -> dict[str, Path]:
         "recordings": settings.recording.path,
         "history": settings.telemetry.history,
         "mcp": settings.mcp.path,
+        "routes": settings.routing.state,
     }
     return {name: Path(path).absolute() for name, path in named.items() if path}
 

@@ -21,6 +21,7 @@ from sluicegate.cache.stores.entry_check import MAX_ENTRY_BYTES, CorruptEntry
 from sluicegate.cache.stores.memory import keepable
 from sluicegate.cache.stores.resilient_calls import ResilientCalls
 from sluicegate.plugins import Answer, CacheKey, Trouble
+from sluicegate.plugins.disk.database_file import DatabaseFile
 from sluicegate.plugins.errors import Overloaded
 
 T = TypeVar("T")
@@ -70,7 +71,7 @@ class SqliteStore:
         self._sealer = sealer
         self._clock = clock
         self._thread = ThreadPoolExecutor(1, "cache-sqlite")
-        self._database: sqlite3.Connection | None = None
+        self._file = DatabaseFile(path, self._connected)
         self._puts = 0
         self._fault = ""
         """Why the last answer could not be written."""
@@ -138,8 +139,7 @@ class SqliteStore:
     async def close(self) -> None:
         await self._calls.close()
         await asyncio.to_thread(self._thread.shutdown)
-        if self._database is not None:
-            self._database.close()
+        self._file.close()
 
     # --- in the thread -----------------------------------------------------------------------------------------
 
@@ -279,32 +279,28 @@ class SqliteStore:
     def _work(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work`. A corrupt database file is moved aside, once, and a new one begun."""
         try:
-            return work(self._opened())
+            return work(self._file.connection())
         except sqlite3.OperationalError:
             raise  # locked, read-only, full: the file itself is in order
         except sqlite3.DatabaseError as error:
             self._set_aside(error)
-            return work(self._opened())
+            return work(self._file.connection())
 
-    def _opened(self) -> sqlite3.Connection:
-        if self._database is None:
-            with suppress(OSError):  # the next line says what is wrong
-                self._path.touch(mode=0o600)
-            database = sqlite3.connect(self._path, timeout=0.03, isolation_level="IMMEDIATE", check_same_thread=False)
-            database.text_factory = lambda data: data.decode("utf-8", "replace")
-            try:
-                database.executescript(SCHEMA)
-            except sqlite3.Error:
-                database.close()
-                raise
-            self._database = database
-        return self._database
+    def _connected(self) -> sqlite3.Connection:
+        with suppress(OSError):  # the next line says what is wrong
+            self._path.touch(mode=0o600)
+        database = sqlite3.connect(self._path, timeout=0.03, isolation_level="IMMEDIATE", check_same_thread=False)
+        database.text_factory = lambda data: data.decode("utf-8", "replace")
+        try:
+            database.executescript(SCHEMA)
+        except sqlite3.Error:
+            database.close()
+            raise
+        return database
 
     def _set_aside(self, error: sqlite3.DatabaseError) -> None:
         log.error("the cache's file %s is damaged (%s); set aside, a new one is begun", self._path.name, error)
-        if self._database is not None:
-            self._database.close()
-            self._database = None
+        self._file.close()
         for suffix in ("-wal", "-shm"):
             self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
         self._path.replace(self._path.with_name(self._path.name + ".damaged"))

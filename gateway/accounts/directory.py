@@ -12,7 +12,7 @@ from sluicegate.gateway.accounts.keyring import Keyring
 from sluicegate.gateway.accounts.records import KeyRecord
 from sluicegate.gateway.accounts.stores.base import AccountStore, ImplausibleRows, Version
 from sluicegate.gateway.settings import Limits
-from sluicegate.plugins import BooksUnavailable, Caller, SluicegateError
+from sluicegate.plugins import BooksUnavailable, Caller
 
 NOTHING = Version("", "")
 
@@ -160,6 +160,7 @@ class Directory:
 
     def _failed(self, error: Exception) -> None:
         self._health.counts["refresh_failures"] += 1
-        cause = error.message if isinstance(error, SluicegateError) else fault_of_store(error)
-        reason = f"keys cannot be read ({cause}); the last known are served for {self._keep_s:.0f} s at most"
+        reason = (
+            f"keys cannot be read ({fault_of_store(error)}); the last known are served for {self._keep_s:.0f} s at most"
+        )
         self._health.begin("keys", reason, error)

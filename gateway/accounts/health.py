@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from sluicegate.cache.stores.redis_client import why_of
-from sluicegate.plugins import BooksUnavailable, Trouble
+from sluicegate.plugins import BooksUnavailable, SluicegateError, Trouble
 
 log = logging.getLogger("sluicegate.accounts")
 Part = Literal["journal", "segments", "store", "keys", "leases", "runs"]
@@ -91,6 +91,8 @@ def cannot_be_written(error: BaseException) -> bool:
 def fault_of_store(error: BaseException) -> str:
     """Return what is wrong with a store, to be shown to anybody: without paths and addresses, which errors of the
     system and of Redis hold."""
+    if isinstance(error, SluicegateError):
+        return error.message
     if isinstance(error, sqlite3.Error):
         return str(error)
     if isinstance(error, OSError) and error.errno is not None:

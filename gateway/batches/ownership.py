@@ -49,9 +49,10 @@ class FolderOwnership:
 
     def look(self) -> tuple[BatchStore, bool]:
         if self._holds and self._store is not None:
-            if self._lock.is_held():
+            replaced = "database" if self._store.was_replaced() else "" if self._lock.is_held() else "lock"
+            if not replaced:
                 return self._store, True
-            log.error("the lock of %s is not the one that was taken: batches stop here", self._folder)
+            log.error("the %s of %s is not the one that was taken: batches stop here", replaced, self._folder)
             self._holds = False
             self._lock.give_back()
             return self._store, False

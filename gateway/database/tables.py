@@ -19,6 +19,7 @@ from sluicegate.gateway.database.postgres import Connection, Database, Rows, pat
 from sluicegate.gateway.database.private_file import make_private
 from sluicegate.gateway.database.sqlite_faults import concerns_file, fault_of, is_damaged
 from sluicegate.plugins.concurrency.thread_calls import ThreadCalls
+from sluicegate.plugins.disk.database_file import DatabaseFile
 
 T = TypeVar("T")
 
@@ -61,19 +62,19 @@ class PostgresTables:
 
 class SqliteTables:
     """One file, or memory where `path` is None. A transaction is on the disk when it ends; another process that writes
-    is waited for."""
+    is waited for. A file that is put in its place is used from the next transaction on."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._turn = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
+        self._file = DatabaseFile(path, self._connected)
         self._thread = ThreadCalls(1, "tables")
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
         with self._turn:
             try:
-                db = self._opened()
+                db = self._file.connection()
                 db.execute("begin immediate")
             except (sqlite3.Error, OSError) as error:
                 self._drop_if_damaged(error)
@@ -99,35 +100,29 @@ class SqliteTables:
     def close(self) -> None:
         self._thread.close(waiting=True)  # a write whose caller left is not lost
         with self._turn:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+            self._file.close()
 
-    def _opened(self) -> sqlite3.Connection:
-        """Return the connection, opened on first use. The tables are named as in PostgreSQL: the file is attached under
-        the name of the schema."""
-        if self._connection is None:
-            if self._path is not None:
-                make_private(self._path)
-            db = sqlite3.connect(":memory:", timeout=5.0, check_same_thread=False, isolation_level=None)
-            try:
-                db.execute("attach ? as sluicegate", (str(self._path or ":memory:"),))
-                db.execute("pragma sluicegate.journal_mode = wal")
-                db.execute("pragma sluicegate.synchronous = full")
-                db.execute("pragma sluicegate.secure_delete = on")
-                db.executescript((KEPT_TABLES + KEPT_WRITERS).replace("create table", "create table if not exists"))
-            except BaseException:
-                db.close()
-                raise
-            self._connection = db
-        return self._connection
+    def _connected(self) -> sqlite3.Connection:
+        """Open the file. Its tables are named as in PostgreSQL: it is attached under the name of the schema."""
+        if self._path is not None:
+            make_private(self._path)
+        db = sqlite3.connect(":memory:", timeout=5.0, check_same_thread=False, isolation_level=None)
+        try:
+            db.execute("attach ? as sluicegate", (str(self._path or ":memory:"),))
+            db.execute("pragma sluicegate.journal_mode = wal")
+            db.execute("pragma sluicegate.synchronous = full")
+            db.execute("pragma sluicegate.secure_delete = on")
+            db.executescript((KEPT_TABLES + KEPT_WRITERS).replace("create table", "create table if not exists"))
+        except BaseException:
+            db.close()
+            raise
+        return db
 
     def _drop_if_damaged(self, error: Exception) -> None:
         """Close the connection to a damaged file, so that the file that an operator puts in its place is taken without
         a restart."""
-        if is_damaged(error) and self._path is not None and self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        if is_damaged(error) and self._path is not None:
+            self._file.close()
 
 
 class _Sqlite:

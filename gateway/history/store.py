@@ -20,6 +20,7 @@ from sluicegate.gateway.history.rail_counts import TABLE, RailKey, add_counts
 from sluicegate.gateway.history.request_filter import HistoryFilter
 from sluicegate.gateway.history.rows import COLUMNS, RequestLine, Verdict, values_of
 from sluicegate.gateway.review.stores.base import Sealer
+from sluicegate.plugins.disk.database_file import DatabaseFile
 
 FILE = "requests.sqlite3"
 LAYOUT = 1
@@ -72,7 +73,7 @@ class HistoryStore:
         self._bounds = bounds
         self._sealer = sealer
         self._lock = threading.Lock()
-        self._database: sqlite3.Connection | None = None
+        self._file = DatabaseFile(path, self._connected)
 
     @property
     def keeps_details(self) -> bool:
@@ -146,9 +147,7 @@ class HistoryStore:
 
     def close(self) -> None:
         with self._lock:
-            if self._database is not None:
-                self._database.close()
-                self._database = None
+            self._file.close()
 
     def _packed(self, row: RequestLine, details: Any) -> bytes | None:
         packed = zlib.compress(json.dumps(details, default=str).encode(), 3)
@@ -176,11 +175,12 @@ class HistoryStore:
 
     @property
     def _db(self) -> sqlite3.Connection:
-        if self._database is None:
-            if self._path is not None:
-                make_private(self._path)
-            self._database = _opened(self._path)
-        return self._database
+        return self._file.connection()
+
+    def _connected(self) -> sqlite3.Connection:
+        if self._path is not None:
+            make_private(self._path)
+        return _opened(self._path)
 
 
 def _opened(path: Path | None) -> sqlite3.Connection:

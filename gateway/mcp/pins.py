@@ -17,6 +17,7 @@ from sluicegate.gateway.database import Database, DatabaseUnavailable, fault_of,
 from sluicegate.gateway.database.private_file import make_private
 from sluicegate.gateway.mcp.definitions import ToolDefinition
 from sluicegate.plugins import ConfigurationError
+from sluicegate.plugins.disk.database_file import DatabaseFile
 
 KIND = "mcp_pins"
 Names = tuple[str, str]
@@ -78,19 +79,11 @@ class SqlitePinStore:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._database: sqlite3.Connection | None = None
+        self._file = DatabaseFile(path, self._connected)
 
     def open(self) -> None:
         try:
-            if self._path is not None:
-                make_private(self._path)
-            db = sqlite3.connect(self._path or ":memory:", check_same_thread=False, isolation_level=None)
-            db.executescript("pragma journal_mode = wal; pragma synchronous = full;")
-            db.execute(
-                "create table if not exists pins (server text not null, tool text not null, pin text not null, "
-                "primary key (server, tool)) without rowid"
-            )
-            self._database = db
+            self._file.connection()
             self.load()
         except (OSError, sqlite3.Error) as error:
             fault = error if isinstance(error, DatabaseUnavailable) else fault_of(self._path, error)
@@ -115,20 +108,35 @@ class SqlitePinStore:
 
     def close(self) -> None:
         with self._lock:
-            if self._database is not None:
-                self._database.close()
-                self._database = None
+            self._file.close()
 
     @contextlib.contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
-        assert self._database is not None, "open comes first"
         with self._lock:
+            if self._file.was_replaced():  # its pins may be fewer, and what they miss would count as never listed
+                raise DatabaseUnavailable(0, f"{self._path} was replaced under the running gateway; restart it")
             try:
-                self._database.execute(begin)
-                with self._database as db:  # commits or rolls back
+                opened = self._file.connection()
+                opened.execute(begin)
+                with opened as db:  # commits or rolls back
                     yield db
             except sqlite3.Error as error:
                 raise fault_of(self._path, error) from error
+
+    def _connected(self) -> sqlite3.Connection:
+        if self._path is not None:
+            make_private(self._path)
+        db = sqlite3.connect(self._path or ":memory:", check_same_thread=False, isolation_level=None)
+        try:
+            db.executescript("pragma journal_mode = wal; pragma synchronous = full;")
+            db.execute(
+                "create table if not exists pins (server text not null, tool text not null, pin text not null, "
+                "primary key (server, tool)) without rowid"
+            )
+        except BaseException:
+            db.close()
+            raise
+        return db
 
 
 class PostgresPinStore:

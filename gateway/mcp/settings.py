@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from sluicegate.plugins import Within
 from sluicegate.plugins.addresses import check_address
-from sluicegate.plugins.contract.disk_paths import ReadFolder, WrittenFile
+from sluicegate.plugins.contract.disk_paths import ReadFolder, WrittenDatabase
 
 OWN = "sluicegate"
 """Name of the server with this gateway's own tools."""
@@ -74,7 +74,7 @@ class McpSettings:
     """By name: lower-case letters, digits and hyphens."""
     own_tools: bool = False
     """Serve `generate` and `screen` as MCP tools."""
-    path: WrittenFile = ""
+    path: WrittenDatabase = ""
     """SQLite file with the pins of tools; empty = kept in memory, so that each start is a first listing."""
     look_s: Annotated[float, Within(0.1, 86_400)] = 60.0
     """How often a server is asked for its list of tools."""

@@ -1,4 +1,5 @@
-"""Watch the free space of the disks that the gateway writes to, before one of them is full."""
+"""Watch the disks that the gateway writes to: their free space, before one of them is full, and whether they take
+writes."""
 
 from __future__ import annotations
 
@@ -16,12 +17,14 @@ from prometheus_client.registry import Collector
 from sluicegate.gateway.telemetry import semconv
 from sluicegate.plugins import Trouble
 from sluicegate.plugins.concurrency.ending import end_tasks
+from sluicegate.plugins.contract.disk_paths import unwritable
 
 EVERY_S = 5.0
 OFTEN_S = 0.5
 """While a disk has too little space, or cannot be asked: what is reported is what operators act on."""
 SILENT_S = 30.0
 """A disk that does not answer for this long (such as an unreachable network file system) is reported."""
+MEND = "see the log of the system, and let it be written again"
 
 
 class DiskSpace(Collector):
@@ -35,6 +38,7 @@ class DiskSpace(Collector):
         self._free: dict[str, int] = {}
         self._asked_s: dict[str, float] = {}
         self._errors: dict[str, str] = {}
+        self._unwritable: dict[str, str] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._threads = ThreadPoolExecutor(max(1, len(self._folders)), "disk-space")
 
@@ -46,7 +50,7 @@ class DiskSpace(Collector):
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def troubles(self) -> Sequence[Trouble]:
-        """Report disks with less free space than wanted, that cannot be asked, or that do not answer."""
+        """Report disks with less free space than wanted, that take no writes, cannot be asked, or do not answer."""
         return [Trouble(reason) for name in self._asked_s if (reason := self._trouble(name))]
 
     def collect(self) -> Iterable[Metric]:
@@ -61,6 +65,8 @@ class DiskSpace(Collector):
             return f"the disk of {name} has not answered for {silent_s:.0f} s"
         if name in self._errors:
             return f"the disk of {name} cannot be asked ({self._errors[name]})"
+        if why := self._unwritable.get(name):
+            return f"the disk of {name} takes no writes ({why}): {MEND}"
         free = self._free.get(name, self._min_free_bytes)
         if free < self._min_free_bytes:
             return f"{_size(free)} are free for {name}, fewer than [server] min_free_bytes: make room"
@@ -70,13 +76,14 @@ class DiskSpace(Collector):
         while True:
             self._asked_s[name] = time.monotonic()
             try:
-                free = await asyncio.get_running_loop().run_in_executor(self._threads, free_bytes, path)
-                self._free[name] = free
+                self._free[name], why = await asyncio.get_running_loop().run_in_executor(self._threads, _look_at, path)
+                self._unwritable[name] = why
                 self._errors.pop(name, None)
             except OSError as error:
                 self._free.pop(name, None)
                 self._errors[name] = error.strerror or type(error).__name__
-            await asyncio.sleep(EVERY_S if self._free.get(name, 0) >= self._min_free_bytes else OFTEN_S)
+            well = self._free.get(name, 0) >= self._min_free_bytes and not self._unwritable.get(name)
+            await asyncio.sleep(EVERY_S if well else OFTEN_S)
 
 
 def _size(nbytes: int) -> str:
@@ -86,11 +93,17 @@ def _size(nbytes: int) -> str:
 def free_bytes(path: Path) -> int:
     """Return the free bytes of the disk that `path` is on or would be made on, for users who are not root. Raises
     `OSError`."""
-    while True:
-        try:
-            found = os.statvfs(path)
-            return found.f_bavail * found.f_frsize
-        except FileNotFoundError:
-            if path.parent == path:
-                raise
-            path = path.parent
+    found = os.statvfs(_existing(path))
+    return found.f_bavail * found.f_frsize
+
+
+def _look_at(path: Path) -> tuple[int, str]:
+    """Return the free bytes of a disk, and why it takes no writes, if so. Raises `OSError`."""
+    there = _existing(path)
+    return free_bytes(path), unwritable(there if there.is_dir() else there.parent)
+
+
+def _existing(path: Path) -> Path:
+    while not path.exists() and path.parent != path:
+        path = path.parent
+    return path

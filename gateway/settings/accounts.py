@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sluicegate.gateway.settings.numbers import Money, Number
 from sluicegate.plugins.addresses import check_redis_address
-from sluicegate.plugins.contract.disk_paths import WrittenFile, WrittenFolder
+from sluicegate.plugins.contract.disk_paths import WrittenDatabase, WrittenFolder
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class PriceSettings:
 class AccountSettings:
     """Where keys, usage and shared limits are kept, and what tokens cost."""
 
-    path: WrittenFile = ""
+    path: WrittenDatabase = ""
     """SQLite file with keys and usage; empty = only `[[keys]]`, and usage is lost when the process ends."""
     url: str = field(default="", repr=False)
     """URL of a Redis that several gateways share instead: keys, usage, limits."""

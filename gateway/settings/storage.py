@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from sluicegate.gateway.settings.numbers import Part
 from sluicegate.plugins import Within
 from sluicegate.plugins.addresses import POSTGRES, check_address
-from sluicegate.plugins.contract.disk_paths import OnDisk, ReadFile, WrittenFile, WrittenFolder
+from sluicegate.plugins.contract.disk_paths import OnDisk, ReadFile, WrittenDatabase, WrittenFolder
 from sluicegate.plugins.settings import Count
 
 LOG_FILE = OnDisk("file", "write", makes_folders=False, beside=False)
@@ -21,7 +21,7 @@ class ReviewSettings:
 
     enabled: bool = True
     """False: what would be escalated to a person is blocked."""
-    path: WrittenFile = ""
+    path: WrittenDatabase = ""
     """SQLite file; by default `sluicegate/reviews.sqlite3` in the user's state folder."""
     secret: str = field(default="", repr=False)
     """Hexadecimal, at least 32 bytes: held texts are encrypted under it."""
@@ -43,7 +43,7 @@ class FeedbackSettings:
 
     enabled: bool = True
     """Accept feedback; otherwise the path is unknown."""
-    path: WrittenFile = ""
+    path: WrittenDatabase = ""
     """SQLite file; empty = in memory, or in the shared database."""
     secret: str = field(default="", repr=False)
     """Hexadecimal, at least 32 bytes: comments are encrypted under it. Without it no comment is kept."""
@@ -61,7 +61,7 @@ class RecordingSettings:
 
     enabled: bool = False
     """Record requests."""
-    path: WrittenFile = ""
+    path: WrittenDatabase = ""
     """SQLite file, if no database is shared."""
     secret: str = field(default="", repr=False)
     """Hexadecimal, at least 32 bytes: recordings are encrypted under a key of each caller, and those keys under this

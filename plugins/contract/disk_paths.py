@@ -1,6 +1,6 @@
 """Settings that name a file or folder: what kind it must be of, and what the gateway does with it.
 
-    path: WrittenFile = ""
+    path: WrittenDatabase = ""
     weights: ReadFile = ""
 
 While `paths_checked` is in force, `read_settings` looks at each of them on the disk, and names what is wrong: the
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
+_SQLITE = b"SQLite format 3\0"
 _CHECKED: ContextVar[bool] = ContextVar("paths are checked", default=False)
 
 
@@ -27,19 +28,22 @@ _CHECKED: ContextVar[bool] = ContextVar("paths are checked", default=False)
 class OnDisk:
     """Marks a setting that is a path. `use`: `read`: it exists and can be read; `write`: it can be written, or made;
     `maybe`: it may be missing, and is left alone where it cannot be written. `makes_folders`: the folders above are
-    made. `beside`: files are made beside a written one, as a database does. Empty stands for none."""
+    made. `beside`: files are made beside a written one, as a database does. `database`: of SQLite. Empty stands for
+    none."""
 
     kind: Literal["file", "folder"]
     use: Literal["read", "write", "maybe"] = "read"
     makes_folders: bool = True
     beside: bool = True
+    database: bool = False
 
 
 ReadFile = Annotated[str, OnDisk("file")]
 ReadFolder = Annotated[str, OnDisk("folder")]
-WrittenFile = Annotated[str, OnDisk("file", "write")]
+WrittenDatabase = Annotated[str, OnDisk("file", "write", database=True)]
 PlacedFile = Annotated[str, OnDisk("file", "write", makes_folders=False)]
 """In a folder that exists."""
+PlacedDatabase = Annotated[str, OnDisk("file", "write", makes_folders=False, database=True)]
 WrittenFolder = Annotated[str, OnDisk("folder", "write")]
 MaybeFolder = Annotated[str, OnDisk("folder", "maybe")]
 
@@ -81,6 +85,21 @@ def fault_of_path(text: str, mark: OnDisk) -> str:
         return "there is no such user"
 
 
+def unwritable(folder: Path) -> str:
+    """Return why the disk of a folder takes no writes; empty where it does, or this user may make nothing there anyway.
+
+    It is written to, a file without a name: a disk that turned read-only after an error is still called writable by the
+    kernel, and by everything but a write."""
+    if not hasattr(os, "O_TMPFILE"):
+        flags = os.statvfs(folder).f_flag if os.name == "posix" else 0
+        return os.strerror(errno.EROFS).lower() if flags & getattr(os, "ST_RDONLY", 0) else ""
+    try:
+        os.close(os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        return _reason(error) if error.errno in (errno.EROFS, errno.EIO) else ""
+    return ""
+
+
 def _fault(path: Path, mark: OnDisk) -> str:
     try:
         found = path.stat()
@@ -96,8 +115,15 @@ def _fault(path: Path, mark: OnDisk) -> str:
         return ""
     why = _refused(path, mark.use == "write", mark.kind == "folder")
     if not why and mark.use == "write" and mark.kind == "file" and mark.beside:
-        return _unmakeable(path.parent)
-    return why
+        why = _unmakeable(path.parent)
+    return why or ("it is a text, no database of SQLite" if mark.database and _holds_text(path) else "")
+
+
+def _holds_text(path: Path) -> bool:
+    """Return whether a file begins as a text does, in ASCII. A database that was damaged does not."""
+    with path.open("rb") as opened:
+        head = opened.read(256)
+    return bool(head) and not head.startswith(_SQLITE) and all(32 <= byte < 127 or byte in b"\t\n\r" for byte in head)
 
 
 def _unmade(path: Path, mark: OnDisk) -> str:
@@ -121,8 +147,8 @@ def _unmakeable(folder: Path) -> str:
 
 def _refused(path: Path, written: bool, is_folder: bool) -> str:
     """Return why this user may not use what is there."""
-    if written and os.name == "posix" and os.statvfs(path).f_flag & os.ST_RDONLY:
-        return os.strerror(errno.EROFS).lower()
+    if written and (why := unwritable(path if is_folder else path.parent)):
+        return why
     wanted = os.R_OK | (os.W_OK if written else 0) | (os.X_OK if is_folder else 0)
     effective = os.access in os.supports_effective_ids
     return "" if os.access(path, wanted, effective_ids=effective) else os.strerror(errno.EACCES).lower()

@@ -126,8 +126,7 @@ async def test_a_file_that_takes_no_answers_is_reported_until_it_does(tmp_path: 
     await store.start()
     await store.store(asked("q0").key, ANSWERS)
     assert store.troubles() == ()
-    database = store._database
-    assert database is not None
+    database = store._file.connection()
 
     async def bounded(pages: int) -> None:
         loop = asyncio.get_running_loop()

@@ -19,7 +19,7 @@ from sluicegate.plugins.contract.disk_paths import (
     PlacedFile,
     ReadFile,
     ReadFolder,
-    WrittenFile,
+    WrittenDatabase,
     WrittenFolder,
     paths_checked,
 )
@@ -32,7 +32,7 @@ NOBODY = 65_534
 class Paths:
     read_file: ReadFile | None = None
     read_folder: ReadFolder = ""
-    written: WrittenFile = ""
+    written: WrittenDatabase = ""
     placed: PlacedFile = ""
     folder: WrittenFolder = ""
     maybe: MaybeFolder = ""
@@ -48,6 +48,9 @@ def place() -> Iterator[Path]:
         (found / name).mkdir()
     for name in ("file", "closed_file", "secret"):
         (found / name).write_text("x", "utf-8")
+    (found / "file").write_bytes(b"SQLite format 3\0")
+    (found / "damaged").write_bytes(bytes(range(256)))
+    (found / "notes.txt").write_text("[server]\nport = 8000\n", "utf-8")
     (found / "secret").chmod(0)
     (found / "closed_file").chmod(0o444)
     (found / "closed").chmod(0o555)
@@ -90,6 +93,7 @@ def found(place: Path, setting: str, path: str) -> str:
         ("read_folder", "folder"),
         ("written", "file"),
         ("written", "new"),
+        ("written", "damaged"),
         ("written", "new/below/it"),
         ("placed", "folder/new"),
         ("folder", "folder"),
@@ -118,6 +122,7 @@ def test_what_can_be_used_is_accepted_and_nothing_is_made(place: Path, setting: 
         ("written", "pipe", "it is no regular file"),
         ("written", "dangling", "it is a link that leads nowhere"),
         ("written", "file/below", "not a directory"),
+        ("written", "notes.txt", "it is a text, no database of SQLite"),
         ("placed", "new/below", "there is no folder '{}/new'"),
         ("folder", "file", "a folder that can be written, found '{}/file': it is no folder"),
         ("maybe", "file", "a folder, or none yet, found '{}/file': it is no folder"),

@@ -38,6 +38,11 @@ class SmallDisk:
     def free(self) -> None:
         self._filler.unlink(missing_ok=True)
 
+    def set_writable(self, writable: bool) -> None:
+        """Mount it again, read-only or not. The kernel refuses that while a file is open to be written."""
+        command = ["mount", "-o", f"remount,{'rw' if writable else 'ro'}", str(self._folder)]
+        subprocess.run(command, capture_output=True, check=True)
+
     def unmount(self) -> None:
         if self.mounted:
             subprocess.run(["umount", "--lazy", str(self._folder)], check=False)

@@ -31,9 +31,13 @@ from sluicegate.gateway.accounts.records import (
 from sluicegate.gateway.accounts.stores.base import ChangeKey, ImplausibleRows, Spent, Version, spent_of
 from sluicegate.gateway.database import fault_of
 from sluicegate.gateway.settings import Limits
-from sluicegate.plugins import ConfigurationError
+from sluicegate.plugins import BooksUnavailable, ConfigurationError
+from sluicegate.plugins.disk.database_file import DatabaseFile
 
 BUSY_S = 5.0
+RETRY_S = 60.0
+"""`Retry-After` of what waits for a restart."""
+REPLACED = "the file of [accounts] path was replaced under the running gateway; restart it"
 FORMAT = 1
 NAMED = ("day", "key_id", "team", "feature", "model")
 _SUMS = ", ".join(
@@ -80,39 +84,32 @@ class SqliteAccountStore:
     def __init__(self, path: Path) -> None:
         self.set_aside = ImplausibleRows()
         self._path = path
-        self._connection: sqlite3.Connection | None = None
+        self._file = DatabaseFile(path, self._opened)
         self._reader: sqlite3.Connection | None = None
         self._reading = threading.Lock()
-        self._file = (0, 0)
 
     def open(self) -> None:
         """Open the file and create its tables. Raises `ConfigurationError` where the file cannot be used."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._path.touch(mode=0o600, exist_ok=True)
-            made = self._connected()
-            made.execute("PRAGMA journal_mode = WAL")
-            made.execute("PRAGMA synchronous = FULL")
-            self._check_format(made)
-            made.executescript(_TABLES)
-            self._check_columns(made)
-            self._connection, self._reader = made, self._connected()
-            self._file = self._identity()
+            self._file.connection()
+            self._reader = self._connected()
         except (OSError, sqlite3.Error) as error:
             raise ConfigurationError(f"[accounts] path: {fault_of(self._path, error)}") from error
 
     def close(self) -> None:
         with self._reading:  # a connection closed under a thread that reads ends the process
-            for made in (self._reader, self._connection):
-                if made is not None:
-                    made.close()
-            self._connection = self._reader = None
+            if self._reader is not None:
+                self._reader.close()
+            self._reader = None
+            self._file.close()
 
     # --- who may ask, over the reader ----------------------------------------------------------------------------
 
     def version(self) -> Version:
-        if self._identity() != self._file:
-            raise ConfigurationError("the file of [accounts] path was replaced under the running gateway; restart it")
+        self._path.stat()
+        self._check_place()
         origin = self._read("SELECT name FROM origin")
         change = self._read("SELECT count FROM changes")
         return Version(str(origin[0][0]) if origin else "", str(change[0][0]) if change else "")
@@ -184,8 +181,15 @@ class SqliteAccountStore:
 
     @property
     def _db(self) -> sqlite3.Connection:
-        assert self._connection is not None, "open() comes first"
-        return self._connection
+        assert self._reader is not None, "open() comes first"
+        self._check_place()
+        return self._file.connection()
+
+    def _check_place(self) -> None:
+        """Raise `BooksUnavailable` where another file lies at the path: what is written into the opened one, as a
+        revocation, would be gone with this process."""
+        if self._file.was_replaced():
+            raise BooksUnavailable(REPLACED, retry_after_s=RETRY_S)
 
     def _read(self, statement: str) -> list[tuple[Any, ...]]:
         with self._reading:
@@ -197,9 +201,18 @@ class SqliteAccountStore:
         made.text_factory = lambda data: data.decode("utf-8", "replace")
         return made
 
-    def _identity(self) -> tuple[int, int]:
-        found = self._path.stat()
-        return found.st_dev, found.st_ino
+    def _opened(self) -> sqlite3.Connection:
+        made = self._connected()
+        try:
+            made.execute("PRAGMA journal_mode = WAL")
+            made.execute("PRAGMA synchronous = FULL")
+            self._check_format(made)
+            made.executescript(_TABLES)
+            self._check_columns(made)
+        except BaseException:
+            made.close()
+            raise
+        return made
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

@@ -32,6 +32,7 @@ from sluicegate.gateway.batches.records import (
 )
 from sluicegate.gateway.batches.stores.base import BatchMoved
 from sluicegate.plugins import ConfigurationError
+from sluicegate.plugins.disk.database_file import DatabaseFile
 
 log = logging.getLogger("sluicegate.batches")
 R = TypeVar("R", FileRecord, BatchRecord)
@@ -63,13 +64,18 @@ class SqliteBatchStore:
         self._adding = threading.Lock()
         try:
             self.contents = FileStore(folder)
-            self._db = _opened(self._path, repair)
+            self._file = DatabaseFile(self._path, lambda: _opened(self._path, repair))
+            self._db = self._file.connection()
         except (FileExistsError, NotADirectoryError, PermissionError) as error:
             raise ConfigurationError(f"[batches] path {str(folder)!r} cannot be used: {error}") from error
 
     def close(self) -> None:
         with self._lock:
-            self._db.close()
+            self._file.close()
+
+    def was_replaced(self) -> bool:
+        """Return whether another database lies in the folder than the one that is open."""
+        return self._file.was_replaced()
 
     # --- files ---
 

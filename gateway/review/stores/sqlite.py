@@ -15,6 +15,7 @@ from typing import Any
 from sluicegate.gateway.database.private_file import make_private
 from sluicegate.gateway.review.items import FalsePositiveReport, ReviewItem, Status
 from sluicegate.gateway.review.stores.base import Sealer, Sealing
+from sluicegate.plugins.disk.database_file import DatabaseFile
 
 ITEM_COLUMNS = ", ".join(field.name for field in fields(ReviewItem))
 REPORT_COLUMNS = ", ".join(field.name for field in fields(FalsePositiveReport))
@@ -40,7 +41,7 @@ class SqliteReviewStore:
     def __init__(self, path: Path | None, sealer: Sealer | None = None) -> None:
         self._path = path
         self._sealing = Sealing(sealer)
-        self._database: sqlite3.Connection | None = None
+        self._file = DatabaseFile(path, self._connected)
 
     def put(self, item: ReviewItem, body: Any) -> None:
         self._insert("reviews", item, body)
@@ -68,8 +69,8 @@ class SqliteReviewStore:
         return count, size
 
     def remove_report(self, id: str) -> bool:
-        with self._db:
-            return self._db.execute("delete from reports where id = ?", (id,)).rowcount == 1
+        with self._db as db:
+            return db.execute("delete from reports where id = ?", (id,)).rowcount == 1
 
     def reports(self, limit: int) -> list[tuple[FalsePositiveReport, Any]]:
         query = f"select {REPORT_COLUMNS}, body from reports order by created_s desc limit ?"
@@ -79,12 +80,12 @@ class SqliteReviewStore:
 
     def decide(self, id: str, status: Status, by: str, note: str, now_s: float) -> bool:
         change = "update reviews set status = ?, decided_s = ?, decided_by = ?, note = ? where id = ? and status = ?"
-        with self._db:
-            return self._db.execute(change, (status, now_s, by, note, id, "pending")).rowcount == 1
+        with self._db as db:
+            return db.execute(change, (status, now_s, by, note, id, "pending")).rowcount == 1
 
     def replace_body(self, item: ReviewItem, body: Any) -> None:
-        with self._db:
-            self._db.execute("update reviews set body = ? where id = ?", (self._sealing.sealed(item, body), item.id))
+        with self._db as db:
+            db.execute("update reviews set body = ? where id = ?", (self._sealing.sealed(item, body), item.id))
 
     def claim(self, id: str, who: str, for_s: float) -> bool:
         """Return True: there is one gateway, whose queue lets one task at a time answer."""
@@ -95,9 +96,9 @@ class SqliteReviewStore:
 
     def expire(self, now_s: float, keep_s: float) -> int:
         late = "update reviews set status = 'expired', decided_s = expires_s where status = 'pending'"
-        with self._db:
-            self._db.execute("delete from reviews where status != 'pending' and decided_s <= ?", (now_s - keep_s,))
-            return self._db.execute(f"{late} and expires_s <= ?", (now_s,)).rowcount
+        with self._db as db:
+            db.execute("delete from reviews where status != 'pending' and decided_s <= ?", (now_s - keep_s,))
+            return db.execute(f"{late} and expires_s <= ?", (now_s,)).rowcount
 
     def counts(self) -> dict[str, int]:
         found = dict(self._db.execute("select status, count(*) from reviews group by status").fetchall())
@@ -105,25 +106,24 @@ class SqliteReviewStore:
         return {**found, "reports": reports}
 
     def close(self) -> None:
-        if self._database is not None:
-            self._database.close()
-            self._database = None
+        self._file.close()
 
     @property
     def _db(self) -> sqlite3.Connection:
-        if self._database is None:
-            if self._path is not None:
-                make_private(self._path)
-            database = sqlite3.connect(self._path or ":memory:", timeout=5.0, check_same_thread=False)
-            try:
-                database.executescript(SCHEMA)
-            except sqlite3.Error:
-                database.close()
-                raise
-            self._database = database
-        return self._database
+        return self._file.connection()
+
+    def _connected(self) -> sqlite3.Connection:
+        if self._path is not None:
+            make_private(self._path)
+        database = sqlite3.connect(self._path or ":memory:", timeout=5.0, check_same_thread=False)
+        try:
+            database.executescript(SCHEMA)
+        except sqlite3.Error:
+            database.close()
+            raise
+        return database
 
     def _insert(self, table: str, facts: ReviewItem | FalsePositiveReport, body: Any) -> None:
         values: Sequence[Any] = (*astuple(facts), self._sealing.sealed(facts, body))
-        with self._db:
-            self._db.execute(f"insert into {table} values ({', '.join('?' * len(values))})", values)
+        with self._db as db:
+            db.execute(f"insert into {table} values ({', '.join('?' * len(values))})", values)

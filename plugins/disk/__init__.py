@@ -1,0 +1,1 @@
+"""Files that others may replace while they are open."""
