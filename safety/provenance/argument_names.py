@@ -16,7 +16,8 @@ NAMES = frozenset([
     "accounts", "iban", "bic", "swift", "payee", "beneficiary", "creditor", "wallet", "card", "phone", "msisdn",
     "channel", "chat", "user", "username", "userid", "handle", "path", "paths", "file", "files", "filename", "filepath",
     "dir", "directory", "folder", "dest", "destination", "target", "bucket", "command", "commands", "cmd", "script",
-    "shell", "exec", "argv", "program", "executable", "sql",
+    "shell", "exec", "argv", "program", "executable", "sql", "organizer", "organiser", "grantee", "delegate", "vpa",
+    "upi", "share_with", "sharewith", "shared_with", "sharedwith", "invite",
 ])  # fmt: skip
 """Words of an argument's name: `recipient_email`, `targetUrl`, `file-path`."""
 GENERIC = frozenset(
@@ -32,6 +33,18 @@ CODE_NAMES = frozenset(
     ["code", "python", "javascript", "typescript", "js", "source", "snippet", "cell", "expression", "config", "crontab"]
 )
 """Words of the name of an argument that holds a program."""
+AMOUNT_NAMES = frozenset([
+    "amount", "price", "total", "sum", "cost", "fee", "cents", "quantity", "qty", "balance", "budget", "salary",
+    "offset", "timestamp", "size", "bytes", "width", "height", "reference", "remittance",
+])  # fmt: skip
+"""Last words of the name of an argument whose digits are no account."""
+EVENT_NAMES = frozenset(["event", "trigger"])
+PERSON_NAMES = frozenset(
+    ["assignee", "user", "username", "login", "handle", "owner", "member", "reviewer", "collaborator"]
+)
+"""Last words of the name of an argument that holds a person's login, which may look like a host: `vera.lindqvist`."""
+TABLE_WORDS = frozenset(["sheet", "spreadsheet", "worksheet", "workbook", "excel", "table", "cell", "row", "csv"])
+"""Words of the name of a tool that writes tables."""
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
@@ -54,3 +67,18 @@ def name_counts(path: tuple[str | int, ...], names: frozenset[str]) -> bool:
         return False
     says_nothing = all(word.lower() in GENERIC for word in _WORDS.findall(keys[0]))
     return any(is_named(key, names) for key in (keys if says_nothing else keys[:1]))
+
+
+def is_last_word(argument: str, names: frozenset[str]) -> bool:
+    """Return whether the last word of an argument's name, which says what it is, is one of `names`."""
+    words = _WORDS.findall(argument)
+    return bool(words) and not names.isdisjoint((words[-1].lower(), _singular(words[-1].lower())))
+
+
+def is_cell(tool: str, path: tuple[str | int, ...], names: frozenset[str]) -> bool:
+    """Return whether the argument at `path` of a tool for tables is a cell in a list of rows: content, like a text."""
+    if len(path) < 3 or any(isinstance(step, str) for step in path[-2:]):
+        return False
+    if TABLE_WORDS.isdisjoint(_singular(word.lower()) for word in _WORDS.findall(tool)):
+        return False
+    return not any(isinstance(step, str) and is_named(step, names) for step in path)

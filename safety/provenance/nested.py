@@ -1,4 +1,5 @@
-"""Read the arguments that a string holds: JSON (several values in a row, too), what looks like it, a form, headers.
+"""Read the arguments that a string holds: JSON (several values in a row, too), what looks like it, a form, headers,
+calendars and business cards.
 
 Not covered: other notations (XML, TOML), and YAML that is nested.
 """
@@ -18,6 +19,9 @@ ArgumentPath = tuple[str | int, ...]
 _BLANKS = "\ufeff \t\r\n"
 _QUOTED = re.compile(r"\"((?:[^\"\\]|\\.){0,2000})\"(\s*[:=])?|'((?:[^'\\]|\\.){0,2000})'(\s*[:=])?", re.S)
 _FORM = re.compile(r"[\w.\[\]-]{1,64}=[^&\s]*(?:&[\w.\[\]-]{1,64}=[^&\s]*)*")
+_PROPERTY = re.compile(r"^([\w-]{1,64})(?:;[^:\n]{0,500})?:[ \t]*(\S[^\r\n]*)", re.M)
+"""A property of a calendar or a business card."""
+_FOLDED = re.compile(r"\r?\n[ \t]")
 _LINE = re.compile(r"\s*(?:- )?([\w-]{1,64})\s*:[ \t]+(\S.*)")
 
 
@@ -26,6 +30,8 @@ def values_in(text: str) -> Iterator[tuple[ArgumentPath, str]]:
     bare = text.strip(_BLANKS)
     if begins_json(bare) or (bare.startswith('"') and bare.endswith('"')):
         yield from _of_json(bare)
+    elif bare[:7].upper() == "BEGIN:V":
+        yield from (((name,), value) for name, value in _PROPERTY.findall(_FOLDED.sub("", bare)))
     elif _FORM.fullmatch(bare):
         for pair in bare.split("&"):
             name, _, value = pair.partition("=")

@@ -1,6 +1,6 @@
 """Compare account and telephone numbers: their digits in groups, with and without the code of a country.
 
-Not covered: a number in words; the number of an account of which an IBAN is made.
+Not covered: the number of an account of which an IBAN is made.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import re
 from functools import cached_property
 
 from sluicegate.safety.provenance.borders import JOINED
+from sluicegate.safety.provenance.number_words import digits_of_words
 
 APART = r"(?:[\s().'/-]{0,2}|,(?=\d{3}))"
 """Between the groups of a number."""
@@ -64,11 +65,23 @@ def _dialled(number: str) -> str:
 class SearchedText:
     """A text in the spelling used for comparison, which is searched for many numbers."""
 
-    text: str
+    def __init__(self, text: str) -> None:
+        self.text = text
 
     @cached_property
     def _without_marks(self) -> str:
         return _MARKS.sub("", self.text)
+
+    @property
+    def with_accents(self) -> str:
+        """Return the text in which words are sought."""
+        return self.text
+
+    @cached_property
+    def in_words(self) -> SearchedText | None:
+        """Return the numbers that are spelled digit by digit in words; None if there are none."""
+        numbers = digits_of_words(self.with_accents)
+        return SearchedText(" ; ".join(numbers)) if numbers else None
 
     def spaced(self, bare: str, apart: str, *, begins: bool = True) -> int:
         """Return the offset of a number, whose digits may stand in groups, or -1. `begins`: nothing is before it."""
@@ -78,6 +91,14 @@ class SearchedText:
         found = re.search(rf"{rf'(?<!{JOINED})' if begins else ''}{digits}(?!{JOINED})", self.text)
         return found.start() if found else -1
 
+    def near(self, number: str) -> int:
+        """Return the offset of a number with anything between its groups, with the code of its country or without; -1
+        if there is none."""
+        at = self.spaced(bare_number(number), FAR_APART)
+        for tail in tails(number) if at < 0 else ():
+            at = max(at, self.spaced(tail, FAR_APART, begins=False))
+        return at
+
     def names_number(self, value: str) -> bool:
         """Return whether exactly this number is written, with the code of its country or without."""
         bare = re.sub(r"[\s().+-]", "", re.sub(r"\.0{1,4}$", "", value))
@@ -85,7 +106,9 @@ class SearchedText:
         written = (bare, *(f"0{tail}" for tail in ends), *_national(value))
         if any(self.spaced(one, APART) >= 0 for one in written):
             return True
-        return bare in self._abroad[1] or (bare.startswith("0") and not self._abroad[0].isdisjoint(ends))
+        if bare in self._abroad[1] or (bare.startswith("0") and not self._abroad[0].isdisjoint(ends)):
+            return True
+        return self.in_words is not None and self.in_words.names_number(value)
 
     @cached_property
     def _abroad(self) -> tuple[frozenset[str], frozenset[str]]:

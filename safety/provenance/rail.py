@@ -19,18 +19,11 @@ from fnmatch import fnmatchcase
 from functools import partial
 
 from sluicegate.plugins import Caller, Channel, RailProperties, RailSession, Request, Verdict
-from sluicegate.safety.provenance.argument_names import CODE_NAMES, NAMES, name_counts
-from sluicegate.safety.provenance.nested import ArgumentPath, LongJson, begins_json
+from sluicegate.safety.provenance.argument_names import NAMES, is_cell
+from sluicegate.safety.provenance.argument_reader import ArgumentReader
+from sluicegate.safety.provenance.nested import ArgumentPath
 from sluicegate.safety.provenance.sources import ForeignText, ProvenanceTexts
-from sluicegate.safety.provenance.spelling import clean
-from sluicegate.safety.provenance.targets import (
-    LONGEST,
-    CallTarget,
-    is_date,
-    pieces,
-    targets_in,
-    targets_of_code,
-)
+from sluicegate.safety.provenance.targets import LONGEST, CallTarget
 from sluicegate.safety.rails.match_rails import PassSession
 from sluicegate.safety.settings import ProvenanceSettings
 
@@ -87,54 +80,32 @@ class PlacedProvenanceRail:
     def open(self, request: Request, caller: Caller, channel: Channel) -> RailSession:
         own = self.rail.settings
         argument = next((step for step in reversed(self.path) if isinstance(step, str)), "")
-        exempt = any(fnmatchcase(self.tool, pattern) for pattern in own.exempt)
-        if exempt or channel != "tool_arguments" or argument.lower() in own.harmless_arguments:
+        if channel != "tool_arguments" or any(fnmatchcase(self.tool, pattern) for pattern in own.exempt):
             return PassSession()
-        return ProvenanceSession(self.rail, request, self.path, is_code=self.tool in request.custom_tools)
-
-
-class ArgumentReader:
-    """Reads the targets of one string, piece by piece. Mutable."""
-
-    def __init__(self, rail: ProvenanceRail, path: ArgumentPath, *, is_code: bool = False) -> None:
-        self._harmless = rail.settings.harmless_arguments
-        self._names = rail.names
-        self._path = path
-        self._named = name_counts(path, rail.names)
-        self._ends_range = self._named and not name_counts(path, rail.names - {"to"})
-        """Whether only `to` names the argument, which may also be the end of a time."""
-        self._is_code = not self._named and (is_code or name_counts(path, CODE_NAMES))
-        self._json: LongJson | None = None
-        self.is_over = False
-        """Whether the rest is a text: what follows the first piece, unless the argument's name is known, the piece is
-        blank, or the string is JSON."""
-
-    def targets(self, piece: str, *, whole: bool) -> list[list[CallTarget]]:
-        """Return the targets of the next piece. `whole`: it is the only one."""
-        named = self._named and not (self._ends_range and is_date(piece))
-        found = targets_in(piece, named=named, inside=self._counts)
-        if self._is_code:
-            found.append(targets_of_code(piece))
-        if self._json is None and not whole and begins_json(piece):
-            self._json = LongJson()
-        for path, said in self._json.read(piece) if self._json is not None else ():
-            found += targets_in(said, named=self._counts(path), inside=self._counts, path=path)
-        self.is_over = not (self._named or self._is_code or self._json is not None) and bool(clean(piece).strip())
-        return [targets for targets in found if targets]
-
-    def _counts(self, path: ArgumentPath) -> bool:
-        own = next((step for step in reversed(path) if isinstance(step, str)), "")
-        return own.lower() not in self._harmless and name_counts((*self._path, *path), self._names)
+        is_text = argument.lower() in own.harmless_arguments or is_cell(self.tool, self.path, self.rail.names)
+        is_code = self.tool in request.custom_tools
+        return ProvenanceSession(self.rail, request, self.path, is_code=is_code, is_text=is_text)
 
 
 class ProvenanceSession:
     """Judges one string at its end, a long one in pieces that do not depend on how it came."""
 
-    def __init__(self, rail: ProvenanceRail, request: Request, path: ArgumentPath, *, is_code: bool = False) -> None:
-        """Open a session for the string at `path`. `is_code`: as the text of a custom tool, it may be a program."""
+    def __init__(
+        self,
+        rail: ProvenanceRail,
+        request: Request,
+        path: ArgumentPath,
+        *,
+        is_code: bool = False,
+        is_text: bool = False,
+    ) -> None:
+        """Open a session for the string at `path`. `is_code`: as the text of a custom tool, it may be a program;
+        `is_text`: it is no target whatever it is, but may ask for some."""
         self._rail = rail
         self._request = request
-        self._new_reader = partial(ArgumentReader, rail, path, is_code=is_code)
+        self._argument = next((step for step in reversed(path) if isinstance(step, str)), "")
+        harmless = rail.settings.harmless_arguments
+        self._new_reader = partial(ArgumentReader, path, rail.names, harmless, is_code=is_code, is_text=is_text)
         self._reader = self._new_reader()
         self._text = ""
         self._start = 0
@@ -144,13 +115,7 @@ class ProvenanceSession:
 
     def clears(self, text: str) -> bool:
         reader = self._new_reader()
-        found, _ = pieces(text, ends=True)
-        for piece in found:
-            if self._untrusted_target(reader.targets(piece, whole=len(found) == 1)) is not None:
-                return False
-            if reader.is_over:
-                break
-        return True
+        return all(self._untrusted_target(found) is None for _, found in reader.read(text, ends=True))
 
     def feed(self, text: str) -> Verdict:
         return self._judged(text, ends=False)
@@ -162,14 +127,12 @@ class ProvenanceSession:
         self._end += len(text)
         if self._settled:
             return Verdict(self._end)
-        found, self._text = pieces(self._text + text, ends=ends)
-        for piece in found:
-            whole = ends and self._start == 0 and len(found) == 1
-            if verdict := self._refused(self._reader.targets(piece, whole=whole)):
+        self._text += text
+        for length, targets in self._reader.read(self._text, ends=ends):
+            if verdict := self._refused(targets):
                 return verdict
-            self._start += len(piece)
-            if self._reader.is_over:
-                return self._rest_passes()
+            self._start += length
+            self._text = self._text[length:]
         return Verdict(self._start)
 
     def _refused(self, targets: list[list[CallTarget]]) -> Verdict | None:
@@ -188,7 +151,7 @@ class ProvenanceSession:
         return Verdict(self._end)
 
     def _untrusted_target(self, targets: list[list[CallTarget]]) -> tuple[CallTarget, ForeignText, int] | None:
-        return self._rail.sources(self._request).untrusted_target(targets) if targets else None
+        return self._rail.sources(self._request).untrusted_target(targets, self._argument) if targets else None
 
 
 def _described(target: CallTarget, source: ForeignText, at: int) -> str:

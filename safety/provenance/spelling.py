@@ -31,9 +31,9 @@ _INVISIBLE = re.compile(
 )
 _TAGS = re.compile("[\U000e0020-\U000e007e]{3,}")
 _AT = re.compile(
-    r"\s*[\[({]\s*(?:at|@)\s*[\])}]\s*|\s+@\s+(?=[\w-]+\.)|\s+(?:at|\(a\))\s+(?=[\w-]+\s*(?:\.|[\[({]?\s*dot))"
+    r"\s*[\[({]\s*(?:at|@|ät|arroba|arobase|chiocciola|małpa|собака)\s*[\])}]\s*|\s+@\s+(?=[\w-]+\.)|\s+(?:at|\(a\))\s+(?=[\w-]+\s*(?:\.|[\[({]?\s*dot))"
 )
-_DOT = re.compile(r"\s*[\[({]\s*(?:dot|\.)\s*[\])}]\s*|(?<=\w)\s+dot\s+(?=\w)")
+_DOT = re.compile(r"\s*[\[({]\s*(?:dot|\.|punkt|punto|point|ponto|kropka|точка)\s*[\])}]\s*|(?<=\w)\s+dot\s+(?=\w)")
 _ESCAPE = re.compile(r"\\(?:u\{?([0-9a-fA-F]{4,6})\}?|x([0-9a-fA-F]{2}))")
 _PUNYCODE = re.compile(r"\bxn--([a-z0-9-]{1,59})")
 _NUMERIC_HOST = re.compile(r"(?<=//)(?:0x[0-9a-f]{1,8}|\d{1,10})(?:\.(?:0x[0-9a-f]{1,8}|\d{1,10})){0,3}(?![\w.-])")
@@ -146,11 +146,12 @@ def decoded(text: str) -> list[str]:
         found.append(_MARKUP.sub("", last))
     if _SPACED.search(last):
         found.append(_SPACED.sub(lambda letters: _SPACES.sub("", letters[0]), last))
-    found += [plain for blob in _blobs(last) for plain in undone(blob)]
+    found += [plain for blob in blobs(last) for plain in undone(blob)]
     return list(dict.fromkeys(found))
 
 
-def _blobs(text: str) -> Iterator[str]:
+def blobs(text: str) -> Iterator[str]:
+    """Yield what the codes in `text` say: base64 and base32, hexadecimal and octal digits, codes of characters."""
     for run in _TAGS.findall(text):
         yield "".join(chr(ord(char) - 0xE0000) for char in run)
     for run in _HEX.findall(text):

@@ -2,7 +2,7 @@
 
 A target is an argument with a known name (`to`, `url`, `account`, `path`, `command` ...), or a string that as a whole
 has a target's form (a list of mail addresses, a URL, an IBAN, a path, a command line). Strings of JSON are read as the
-arguments they hold. Running text is not a target, whatever it quotes.
+arguments they hold. Running text is not a target, whatever it quotes, but for what it asks for by itself (`loads.py`).
 
 Neither are dates, decimal numbers and fractions, unless the argument has a known name. Of a program (`code`) addresses
 and absolute paths are targets.
@@ -17,7 +17,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from sluicegate.safety.provenance.loads import formulas_in, loads_in
 from sluicegate.safety.provenance.nested import ArgumentPath, values_in
+from sluicegate.safety.provenance.number_words import digits_of_words
 from sluicegate.safety.provenance.numbers import bare_number, whole_number
 from sluicegate.safety.provenance.spelling import clean, decoded, spelled
 from sluicegate.safety.provenance.urls import as_browsers_read
@@ -30,12 +32,13 @@ MIN_DIGITS = 4
 JSON_LEVELS = 3
 """Strings of JSON in strings of JSON that are read, as input rails do."""
 
-Kind = Literal["address", "url", "host", "number", "path", "command", "name"]
+Kind = Literal["address", "url", "host", "number", "path", "command", "name", "loaded", "embedded"]
 
 
 @dataclass(frozen=True, slots=True)
 class CallTarget:
-    """A target. `value`: in lower case. Kind `name`: the whole value of an argument with a known name."""
+    """A target. `value`: in lower case. Kind `name`: the whole value of an argument with a known name; `loaded` and
+    `embedded`: an address that the reader of a text asks for, and one from which something runs there."""
 
     kind: Kind
     value: str
@@ -110,23 +113,35 @@ _QUERY = re.compile(
 )
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _DIALLED = re.compile(r"(?:(?:tel|sms|callto):|https?://(?:www\.)?wa\.me/)\+?(\d[\d().-]{6,20})", re.I)
+_JOINED = re.compile(r"\"\s*\+\s*\"|'\s*\+\s*'")
+"""Between two strings that a program puts together."""
+_PUBLIC_KEY = re.compile(r"(?:ssh-[a-z0-9-]+|ecdsa-sha2-\S+|sk-\S+@openssh\.com)\s+(\S{20,})(?:\s.*)?")
+_FORGE = re.compile(r"^(?:github|gitlab|bitbucket|gist):(?=[\w.-]+/)|^git\+[a-z]+:/*[\w.-]+/")
+"""Before the repository that is installed as a package."""
 _PARTED = re.compile(r"\s*(?:&&|\|\||\$\(|[;|&\n`()])\s*")
 _BORDERS = re.compile(r"[\s,;|&]")
+_TEXT_BORDERS = re.compile(r"[\s>]")
 
 
-def pieces(text: str, *, ends: bool) -> tuple[list[str], str]:
+def pieces(text: str, *, ends: bool, is_text: bool = False) -> tuple[list[str], str]:
     """Return the pieces of a string that can be judged, each at most `LONGEST` characters, and the rest, which may go
-    on. `ends`: nothing follows. Where a string is cut depends on it alone."""
+    on. `ends`: nothing follows. `is_text`: cut within an address only where there is no other border. Where a string
+    is cut depends on it alone."""
     found, rest = [], text
     while len(rest) > LONGEST:
-        cut = max((border.end() for border in _BORDERS.finditer(rest, 0, LONGEST)), default=LONGEST)
+        cut = _last_border(rest, _TEXT_BORDERS) if is_text else 0
+        cut = cut or _last_border(rest, _BORDERS) or LONGEST
         found.append(rest[:cut])
         rest = rest[cut:]
     return ([*found, rest], "") if ends else (found, rest)
 
 
-Named = Callable[[ArgumentPath], bool]
-"""Returns whether an argument at a path below this one has a known name."""
+def _last_border(text: str, borders: re.Pattern[str]) -> int:
+    return max((border.end() for border in borders.finditer(text, 0, LONGEST)), default=0)
+
+
+Named = Callable[[ArgumentPath], bool | None]
+"""Returns whether an argument at a path below this one has a known name; None if it is a text and no target."""
 
 
 def targets_in(
@@ -135,23 +150,34 @@ def targets_in(
     """Return the targets of an argument's value as it is spelled, and then as each of its disguises decodes.
 
     `inside`: names of arguments in a string of JSON, which may hold others, `levels` of them."""
-    readings = decoded(text)
+    is_number = _NUMBER.fullmatch(text.strip()) is not None
+    readings = [text] if is_number else decoded(text)  # many numbers are also base64 or codes of Chinese characters
     found = [targets_of(reading, named=named) for reading in dict.fromkeys([*readings, *_respelled(text, named=named)])]
-    for below, value in (pair for reading in readings for pair in values_in(reading)) if inside and levels else ():
-        whole = (*path, *below)
-        is_named = inside(whole) if inside else False
-        found += targets_in(value, named=is_named, inside=inside, path=whole, levels=levels - 1)
+    if inside is not None and levels:
+        for below, value in (pair for reading in readings for pair in values_in(reading)):
+            found += targets_at((*path, *below), value, inside=inside, levels=levels - 1)
     return [targets for targets in found if targets]
+
+
+def targets_at(path: ArgumentPath, value: str, *, inside: Named, levels: int = JSON_LEVELS) -> list[list[CallTarget]]:
+    """Return the targets of an argument at `path` in a string of JSON."""
+    named = inside(path)
+    if named is None:
+        return [targets_of_text(value)]
+    return targets_in(value, named=named, inside=inside, path=path, levels=levels)
 
 
 def _respelled(text: str, *, named: bool) -> Iterator[str]:
     """Yield what a value of a known argument is read as: `evil at mail.example`, `/e''tc/pas\\swd` and
-    `$(whoami).evil.example`; and behind
-    what a client joins to it."""
+    `$(whoami).evil.example`, a number in words; and
+    behind what a client joins to it."""
     if named and _runs_something(text):
         yield _SHELL_QUOTES.sub("", text)
         yield _SUBSTITUTED.sub("x", text)
-    elif _JOINED_HOST.match(text):  # behind the address that a client puts before it
+        return
+    if named:
+        yield from digits_of_words(spelled(text))
+    if _JOINED_HOST.match(text):  # behind the address that a client puts before it
         yield text[1:]
     elif named and ("@" in text or _SPELLED_AT.search(text)):
         yield spelled(text)
@@ -167,9 +193,11 @@ def targets_of(value: str, *, named: bool) -> list[CallTarget]:
         return _of_query(text, items) if _QUERY.match(text) else items
     if found := _PLACEHOLDER.fullmatch(text):
         return [CallTarget("name", found[1].lower())]
-    text = _unwrapped(text)
+    whole, text = text, _unwrapped(text)
     if _DECIMAL.fullmatch(text) or is_date(text):
         return []
+    if found := _PUBLIC_KEY.fullmatch(text):
+        return [CallTarget("name", found[1].lower())]
     shaped = _shape(text)
     if shaped == "command":
         return _of_command(text)
@@ -179,13 +207,25 @@ def targets_of(value: str, *, named: bool) -> list[CallTarget]:
         parts = [part for part in separated.split(text) if part]
         if len(parts) > 1 and all(_shape(part) is not None for part in parts):
             return _inside(text)
-    return []
+    return targets_of_text(whole)
+
+
+def targets_of_text(text: str, *, formulas: bool = True) -> list[CallTarget]:
+    """Return what a running text asks for where it is shown. `formulas`: it may be that of a cell or a table."""
+    found: list[CallTarget] = []
+    for load in loads_in(text):
+        kind: Kind = "embedded" if load.is_active else "loaded"
+        url = load.url.lower()
+        found += [CallTarget(kind, one) for one in (url, *_NESTED_URL.findall(url))]
+    for asked in formulas_in(text) if formulas else ():
+        found += [*_inside(asked), *([] if "//" in asked[:10] else [CallTarget("command", asked.lower())])]
+    return list(dict.fromkeys(found))
 
 
 def targets_of_code(value: str) -> list[CallTarget]:
     """Return the web and mail addresses and the absolute paths in a program, in which most other names are those of
     variables."""
-    found = _inside(as_browsers_read(clean(value)))
+    found = _inside(as_browsers_read(_JOINED.sub("", clean(value))))
     return [one for one in found if one.kind in ("address", "url") or one.value.startswith(_ABSOLUTE)]
 
 
@@ -293,7 +333,8 @@ def _packages(line: str) -> list[CallTarget]:
     """Return the packages that a command line installs or runs."""
     found = _INSTALL.search(line.lower())
     words = (found[1].split() if found[1] else found[2].split()[:1]) if found else ()
-    return [CallTarget("name", _VERSION.sub("", word.strip("'\""))) for word in words if not word.startswith("-")]
+    bare = (_FORGE.sub("", word.strip("'\"")) for word in words if not word.startswith("-"))
+    return [CallTarget("name", _VERSION.sub("", word).removesuffix(".git")) for word in bare]
 
 
 def _of_command(text: str) -> list[CallTarget]:

@@ -8,8 +8,10 @@ from functools import cached_property
 from itertools import accumulate
 
 from sluicegate.safety.provenance.borders import bounded, exactly
-from sluicegate.safety.provenance.numbers import FAR_APART, SearchedText, bare_number, tails
-from sluicegate.safety.provenance.spelling import decoded, letters_of, loose, spelled, squeezed, undone
+from sluicegate.safety.provenance.inflection import inflected
+from sluicegate.safety.provenance.loads import loads_in
+from sluicegate.safety.provenance.numbers import SearchedText, bare_number
+from sluicegate.safety.provenance.spelling import blobs, decoded, letters_of, loose, spelled, squeezed, undone
 from sluicegate.safety.provenance.targets import CallTarget
 from sluicegate.safety.provenance.urls import bare_url, host_of
 
@@ -22,6 +24,10 @@ _LONG = re.compile(r"[\w.+%'-]{1,64}@[\w.-]{3,255}|\b[a-z][a-z0-9+.-]{1,20}://[^
 _EMPHASIS = re.compile(r"(?<!\w)_{1,3}(?=[^\s_])|(?<=[^\W_])_{1,3}(?!\w)")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _IDEOGRAPHIC = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff]")
+_PLAIN_ENDING = re.compile(r"(?<=\w)\.(?:md|txt|rst)$")
+"""What is left out where a text is named: `README`."""
+_MAILBOX = re.compile(r"([\w.-]+)@\w")
+_LOGIN = re.compile(r"[._-]")
 _BETWEEN_NAMES = r"\W{1,12}(?:\w{1,20}\W{1,12})?"
 FILE_ENDINGS = frozenset(["md", "py", "sh", "zip", "mov", "pl", "rs", "cc", "so", "ps", "tf", "mm", "bz", "app"])
 """Ends of names of files that are domains, too: who names `README.md` names no site."""
@@ -39,7 +45,9 @@ class UntrustedText(SearchedText):
     """A text in which a target counts as named where a model may have read it."""
 
     def __init__(self, text: str) -> None:
-        self.text = loose(" ".join(map(spelled, decoded(text))))
+        self.raw = text
+        self._spelled = " ".join(map(spelled, decoded(text)))
+        self.text = loose(self._spelled)
 
     @cached_property
     def _squeezed(self) -> str:
@@ -67,6 +75,18 @@ class UntrustedText(SearchedText):
         digits = re.sub(r"(?<=\w)[ -](?=\d)", "", self.text)
         return tuple(dict.fromkeys([*_LONG.findall(self.text), *_LONG.findall(digits)]))
 
+    @cached_property
+    def _embedded(self) -> frozenset[str]:
+        return frozenset(spelled(load.url) for said in undone(self.raw) for load in loads_in(said) if load.is_active)
+
+    def copies(self, target: CallTarget) -> bool:
+        """Return whether the whole address of a load stands here, with its query: of one that is active, with its
+        scheme in a tag of its kind."""
+        value = spelled(target.value.partition("#")[0])
+        if target.kind == "embedded":
+            return value in self._embedded
+        return exactly(self._spelled, value.partition("//")[2] or value)
+
     def find(self, target: CallTarget) -> int:
         """Return the offset of `target`, in the compared spelling, or -1."""
         value = loose(spelled(target.value))
@@ -86,7 +106,7 @@ class UntrustedText(SearchedText):
         if at < 0 and len(letters := letters_of(value)) >= MIN_SQUEEZED_CHARS:
             at = self._among_letters(letters)
         if at < 0 and target.kind == "name":
-            at = self._words_apart(value)
+            at = max(self._words_apart(value), self._inflected(target.value))
         return at if at >= 0 else self._part(value, target)
 
     def _words_apart(self, name: str) -> int:
@@ -101,11 +121,21 @@ class UntrustedText(SearchedText):
                 return found.start()
         return -1
 
+    def _inflected(self, name: str) -> int:
+        """Return where a name of two words or more stands in another case."""
+        forms = inflected(name, self._spelled) if " " in name else None
+        found = forms.search(self._spelled) if forms else None
+        return found.start() if found else -1
+
+    @property
+    def with_accents(self) -> str:
+        return self._spelled
+
     def _number(self, value: str) -> int:
         bare = bare_number(value)
-        at = self.spaced(bare, FAR_APART)
-        for tail in tails(value) if at < 0 else ():
-            at = max(at, self.spaced(tail, FAR_APART, begins=False))
+        at = self.near(value)
+        if at < 0 and self.in_words is not None:
+            at = min(0, self.in_words.near(value))
         return at if at >= 0 or not bare.isdigit() else self._part(bare, CallTarget("number", bare))
 
     def _part(self, value: str, target: CallTarget) -> int:
@@ -121,9 +151,15 @@ class TrustedText(SearchedText):
     """A text that names targets exactly."""
 
     def __init__(self, text: str) -> None:
+        self._raw = text
         self.text = " ".join(map(spelled, undone(text)))
         if "_" in text:
             self.text += " " + _EMPHASIS.sub("", self.text)
+
+    @cached_property
+    def _codes(self) -> str:
+        """Return what the text says in codes, and what ids in it happen to mean as such."""
+        return " ; ".join(map(spelled, blobs(undone(self._raw)[-1])))
 
     @cached_property
     def _urls(self) -> tuple[str, ...]:
@@ -146,13 +182,33 @@ class TrustedText(SearchedText):
         if target.kind == "path":
             named = any(exactly(self.text, path) for path in (value.removeprefix("./"), *_folders(value)))
             return named or self._tells(value)
-        if target.kind == "name" and (exactly(self.text, _last_name_first(value)) or self._owns(value)):
+        if len(value) > 0 and exactly(self.text, value):
             return True
-        return len(value) > 0 and exactly(self.text, value)
+        return target.kind == "name" and self._calls(value)
+
+    def _calls(self, name: str) -> bool:
+        """Return whether a name is written in another order or case, or as words that a login joins."""
+        if exactly(self.text, _last_name_first(name)) or self._owns(name):
+            return True
+        if (words := _LOGIN.split(name)) and len(words) > 1 and all(map(str.isalpha, words)):
+            return exactly(self.text, " ".join(words))
+        forms = inflected(name, self.text)
+        if forms is not None and forms.search(self.text) is not None:
+            return True
+        return exactly(self._codes, name)
+
+    def has_mailbox(self, name: str) -> bool:
+        """Return whether an address is written whose mailbox has the words of `name`, and no others."""
+        return name in self._mailboxes
+
+    @cached_property
+    def _mailboxes(self) -> frozenset[str]:
+        return frozenset(_LOGIN.sub(" ", mailbox) for mailbox in _MAILBOX.findall(self.text))
 
     def _tells(self, path: str) -> bool:
-        """Return whether each step of a path from here is named by itself: `report.xlsx from Downloads`."""
-        steps = path.removeprefix("./").split("/")
+        """Return whether each step of a path from here is named by itself: `report.xlsx from Downloads`, `the README of
+        pine`."""
+        steps = _PLAIN_ENDING.sub("", path.removeprefix("./")).split("/")
         return len(steps) > 1 and all(len(step) > 1 and step != ".." and exactly(self.text, step) for step in steps)
 
     def _owns(self, name: str) -> bool:
