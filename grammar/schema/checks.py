@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from decimal import Decimal
-from functools import cached_property
 from typing import Any
 from urllib.parse import quote, urljoin
 
@@ -15,6 +14,7 @@ from sluicegate.grammar.schema.constants import canonical
 from sluicegate.grammar.schema.containers import Constant, Fact, SchemaRef
 from sluicegate.grammar.schema.document import DATA, REFERENCES, AnyOf, SchemaDocument, Subschema
 from sluicegate.grammar.schema.metaschemas import DIALECTS
+from sluicegate.plugins.concurrency.unlocked import cached_property
 from sluicegate.plugins.errors import UnsupportedGrammar
 
 _PLAIN = "/~!$&'()*+,;=:@?"

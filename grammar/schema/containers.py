@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import NamedTuple
 
 from sluicegate.grammar.budget.meter import charge
@@ -13,6 +12,7 @@ from sluicegate.grammar.schema import strings
 from sluicegate.grammar.schema.document import Subschema
 from sluicegate.grammar.schema.sets_by_name import SetsByName
 from sluicegate.grammar.schema.strings import Strings, StringSet
+from sluicegate.plugins.concurrency.unlocked import cached_property
 from sluicegate.plugins.frozen import frozen_when_checked
 
 _FEW = 8

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Final
 
 from sluicegate.grammar.automata import Budget, CharDfa
 from sluicegate.grammar.automata.lengths import lengths_of
 from sluicegate.grammar.budget.remembered import remembered
 from sluicegate.grammar.given.texts import GivenTexts
+from sluicegate.plugins.concurrency.unlocked import cached_property
 from sluicegate.plugins.errors import GrammarError, GrammarLimit, InvalidGrammar
 from sluicegate.plugins.frozen import frozen_when_checked
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +13,7 @@ from sluicegate.grammar.vocabulary.pruning import describe
 from sluicegate.grammar.vocabulary.trie_node import TrieNode
 from sluicegate.grammar.vocabulary.word_bytes import WordBytes
 from sluicegate.plugins.compiled.kernels import kernel
+from sluicegate.plugins.concurrency.unlocked import cached_property
 
 I32 = npt.NDArray[np.int32]
 U8 = npt.NDArray[np.uint8]

@@ -69,14 +69,10 @@ class FairQueue(Generic[T]):
                 return tenant, piece
         return None
 
-    def give_place_up(self) -> None:
-        """Free the place of a running item that goes on without one; it still counts to its tenant's share."""
-        self.running -= 1
-
-    def ended(self, tenant: str, *, had_place: bool = True) -> None:
-        """Report the end of an item that `next` returned; `had_place`: it did not give its place up."""
+    def ended(self, tenant: str) -> None:
+        """Report the end of an item that `next` returned."""
         self._lines[tenant].running -= 1
-        self.running -= had_place
+        self.running -= 1
         self._forget(tenant)
 
     def withdraw(self, tenant: str, piece: T) -> bool:

@@ -6,8 +6,8 @@ Not covered: the number of an account of which an IBAN is made.
 from __future__ import annotations
 
 import re
-from functools import cached_property
 
+from sluicegate.plugins.concurrency.unlocked import cached_property
 from sluicegate.safety.provenance.borders import JOINED
 from sluicegate.safety.provenance.number_words import digits_of_words
 

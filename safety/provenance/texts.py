@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cached_property
 from itertools import accumulate
 
+from sluicegate.plugins.concurrency.unlocked import cached_property
 from sluicegate.safety.provenance.borders import bounded, exactly
 from sluicegate.safety.provenance.inflection import inflected
 from sluicegate.safety.provenance.loads import loads_in

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
-from sluicegate.grammar import GrammarLimit
-from sluicegate.grammar.compile_pool import WAITING, CompileJob, CompilePool
+from sluicegate.grammar import GrammarLimit, compile_lane
+from sluicegate.grammar.compile_lane import CompileLane
+from sluicegate.grammar.compile_pool import LONG_OF_TENANT, WAITING, CompileJob, CompilePool
 from sluicegate.plugins import Constraint, FairConstrainer
 from sluicegate.plugins.errors import RateLimited
 from tests.grammar.test_stage import build
@@ -77,6 +80,73 @@ async def test_what_takes_long_gives_its_place_to_the_next_one(gate: Gate) -> No
     gate.open.set()
     assert await asyncio.gather(*waiting) == ["a", "b", "c"]
     turns.close()
+
+
+async def test_a_tenants_own_next_one_does_not_wait_for_what_takes_long(gate: Gate) -> None:
+    """One slow grammar held up all others of its tenant, and of a gateway without tenants everybody's."""
+    turns = CompilePool(2, "test")
+    slow = [turns.add("a", gate.work(f"slow{i}", looks=True)) for i in range(LONG_OF_TENANT)]
+    waiting = [asyncio.ensure_future(turns.wait(job)) for job in slow]
+    await soon(lambda: len(gate.began) == LONG_OF_TENANT)
+    assert await turns.wait(turns.add("a", lambda job: "small")) == "small"
+    assert not any(task.done() for task in waiting)
+    gate.open.set()
+    assert await asyncio.gather(*waiting) == [f"slow{i}" for i in range(LONG_OF_TENANT)]
+    turns.close()
+
+
+async def test_more_long_ones_than_may_go_on_begin_again_and_let_small_ones_pass(gate: Gate) -> None:
+    turns = CompilePool(2, "test")
+    count = LONG_OF_TENANT + 3
+    slow = [turns.add("a", gate.work(f"slow{i}", looks=True)) for i in range(count)]
+    waiting = [asyncio.ensure_future(turns.wait(job)) for job in slow]
+    await soon(lambda: len(gate.began) == count)
+    await soon(lambda: turns.waiting == 3)
+    assert await turns.wait(turns.add("a", lambda job: "small")) == "small"
+    assert await turns.wait(turns.add("b", lambda job: "another's")) == "another's"
+    waiting[-1].cancel()
+    await soon(lambda: turns.waiting == 2)
+    gate.open.set()
+    assert await asyncio.gather(*waiting[:-1]) == [f"slow{i}" for i in range(count - 1)]
+    assert sorted(gate.began) == sorted([*(f"slow{i}" for i in range(count)), "slow4", "slow5"])
+    turns.close()
+
+
+async def test_each_of_many_jobs_ends_once_whoever_leaves(gate: Gate) -> None:
+    gate.open.set()
+    turns, ended = CompilePool(2, "test"), []
+
+    def act(job: CompileJob, number: int) -> int:
+        until_s = time.perf_counter() + 0.002 * (number % 40)
+        while time.perf_counter() < until_s:
+            job.pause()
+        ended.append(number)
+        return number
+
+    jobs = [turns.add(f"t{i % 3}", partial(act, number=i)) for i in range(120)]
+    waiting = [asyncio.ensure_future(turns.wait(job)) for job in jobs]
+    await asyncio.sleep(0.01)
+    for task in waiting[::7]:
+        task.cancel()
+    found = await asyncio.gather(*waiting, return_exceptions=True)
+    stay = [i for i in range(120) if i % 7]
+    assert [found[i] for i in stay] == stay
+    assert len(set(ended)) == len(ended)
+    await soon(lambda: turns.waiting == 0 and all(job.done.done() for job in jobs))
+    assert (turns._queue.running, turns._long.running) == (0, 0)
+    turns.close()
+
+
+def test_long_ones_compute_in_turns_and_go_on_where_a_turn_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compile_lane, "LONGEST_WAIT_S", 0.05)
+    lane = CompileLane(1)
+    assert lane.enter("a")
+    assert not lane.is_wanted()
+    assert not lane.enter("b"), "it waited in vain, and has no turn to leave"
+    assert not lane.is_wanted()
+    lane.leave("a")
+    assert lane.enter("b")
+    lane.leave("b")
 
 
 async def test_what_nobody_waits_for_is_not_begun_and_ends_where_it_was(gate: Gate) -> None:

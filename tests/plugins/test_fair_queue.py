@@ -30,9 +30,7 @@ def test_a_tenant_with_its_share_lets_others_pass() -> None:
         queue.add(piece[0], piece)
     assert started(queue) == ["a1", "b1"]
     assert (len(queue), queue.running, queue.waiting("a")) == (1, 2, 1)
-    queue.give_place_up()
-    assert started(queue) == []
-    queue.ended("a", had_place=False)
+    queue.ended("a")
     assert (started(queue), queue.running) == (["a2"], 2)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cached_property
 
 from sluicegate.cache.semantic.judged.near_words import form
 from sluicegate.cache.semantic.judged.negation_words import (
@@ -22,6 +21,7 @@ from sluicegate.cache.semantic.judged.negation_words import (
     PREFIXES,
     REPLACING,
 )
+from sluicegate.plugins.concurrency.unlocked import cached_property
 
 FREE_OF = re.compile(r"\b([^\W\d_]+)[- ]free\b")
 

@@ -14,7 +14,7 @@ Not covered: opposites that no table lists. English only.
 from __future__ import annotations
 
 import hashlib
-from functools import cache, cached_property
+from functools import cache
 from itertools import pairwise
 
 from sluicegate.cache.semantic.fact_guard import (
@@ -59,6 +59,7 @@ from sluicegate.cache.semantic.judged.tables import (
     UNIT_ASKED,
 )
 from sluicegate.cache.semantic.wording.senses import rows
+from sluicegate.plugins.concurrency.unlocked import cached_property
 
 MAX_CHARS = 600
 

@@ -9,7 +9,6 @@ rows become one state of the result.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from hashlib import blake2b
 
 import numpy as np
@@ -22,6 +21,7 @@ from sluicegate.grammar.automata.tables.algebra import all_ranges
 from sluicegate.grammar.budget.meter import Budget, WorkMeter, charge, left
 from sluicegate.grammar.budget.remembered import remembered
 from sluicegate.plugins.compiled.kernels import kernel
+from sluicegate.plugins.concurrency.unlocked import cached_property
 
 _OF_STATE, _OF_RANGE = 3.0, 0.25
 _QUOTE = 0x22

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from sluicegate.grammar.automata import CharDfa
 from sluicegate.grammar.blocked.language.fold import BORDER, SPACE, symbols_of
 from sluicegate.grammar.blocked.language.phrases import Phrases
 from sluicegate.grammar.blocked.language.product import Classes, without_phrases
+from sluicegate.plugins.concurrency.unlocked import cached_property
 from sluicegate.plugins.errors import GrammarError, GrammarLimit, InvalidGrammar
 
 MOST_PHRASES = 20_000

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_right
-from functools import cached_property
 from itertools import islice, pairwise
 
 import numpy as np
@@ -19,6 +18,7 @@ from sluicegate.grammar.automata.tables.table import Table, minimal
 from sluicegate.grammar.blocked.language.fold import BORDER, OTHER, SPACE, WORD, Symbols, fold_runs, kind_of
 from sluicegate.grammar.blocked.language.phrases import Phrases
 from sluicegate.grammar.budget.meter import Budget, WorkMeter, look
+from sluicegate.plugins.concurrency.unlocked import cached_property
 from sluicegate.plugins.errors import GrammarLimit
 
 _Standing = tuple[int, int]
