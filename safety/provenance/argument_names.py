@@ -43,6 +43,11 @@ PERSON_NAMES = frozenset(
     ["assignee", "user", "username", "login", "handle", "owner", "member", "reviewer", "collaborator"]
 )
 """Last words of the name of an argument that holds a person's login, which may look like a host: `vera.lindqvist`."""
+ZONE_NAMES = frozenset(["timezone", "zone", "tz"])
+JOURNEY_WORDS = frozenset(
+    ["flight", "fare", "trip", "route", "travel", "train", "convert", "currency", "exchange", "rate"]
+)
+"""Words of the name of a tool whose `to` is where a journey ends, or the money that is asked for."""
 TABLE_WORDS = frozenset(["sheet", "spreadsheet", "worksheet", "workbook", "excel", "table", "cell", "row", "csv"])
 """Words of the name of a tool that writes tables."""
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -79,6 +84,9 @@ def is_cell(tool: str, path: tuple[str | int, ...], names: frozenset[str]) -> bo
     """Return whether the argument at `path` of a tool for tables is a cell in a list of rows: content, like a text."""
     if len(path) < 3 or any(isinstance(step, str) for step in path[-2:]):
         return False
-    if TABLE_WORDS.isdisjoint(_singular(word.lower()) for word in _WORDS.findall(tool)):
-        return False
-    return not any(isinstance(step, str) and is_named(step, names) for step in path)
+    return says(tool, TABLE_WORDS) and not any(isinstance(step, str) and is_named(step, names) for step in path)
+
+
+def says(tool: str, words: frozenset[str]) -> bool:
+    """Return whether a word of a tool's name is one of `words`."""
+    return not words.isdisjoint(_singular(word.lower()) for word in _WORDS.findall(tool))

@@ -15,6 +15,7 @@ from sluicegate.safety.provenance.argument_names import (
     CODE_NAMES,
     EVENT_NAMES,
     PERSON_NAMES,
+    ZONE_NAMES,
     is_last_word,
     name_counts,
 )
@@ -33,6 +34,9 @@ from sluicegate.safety.provenance.targets import (
 
 _EVENT = re.compile(r"[a-z_]+(?:\.[a-z_]+)*\.(?:[a-z_]{2,}ed|paid|sent|won|lost|new|void)(?<!limited)")
 """An event's name, as `order.created`, which looks like a host."""
+_ZONE = re.compile(r"[a-z]+(?:/[a-z_+-]+){1,2}")
+_PLACE_CODE = re.compile(r"[A-Z]{3}")
+"""An airport or a currency."""
 _LOGIN = re.compile(r"[a-z]+(?:[._-][a-z]+)+")
 
 
@@ -47,15 +51,19 @@ class ArgumentReader:
         *,
         is_code: bool = False,
         is_text: bool = False,
+        is_journey: bool = False,
     ) -> None:
-        """Read the string at `path`. `harmless`: names of arguments that are none; `is_text`: this one is none."""
+        """Read the string at `path`. `harmless`: names of arguments that are none; `is_code`: as the text of
+        a custom tool, this one may be a program; `is_text`: it is no target whatever it is, but may ask for some;
+        `is_journey`: its `to` may be where one ends."""
+        self._is_journey = is_journey
         self._harmless = harmless
         self._names = names
         self._path = path
         self._argument = next((step for step in reversed(path) if isinstance(step, str)), "")
         self._named = not is_text and name_counts(path, names)
         self._ends_range = self._named and not name_counts(path, names - {"to"})
-        """Whether only `to` names the argument, which may also be the end of a time."""
+        """Whether only `to` names the argument, which may also be the end of something."""
         self._is_code = not self._named and (is_code or (not is_text and name_counts(path, CODE_NAMES)))
         self._is_cell = self._argument.lower() == "content" or self._argument.lower() not in harmless
         """Whether a formula may be one of a table."""
@@ -93,7 +101,7 @@ class ArgumentReader:
     def _targets(self, piece: str, *, whole: bool) -> list[list[CallTarget]]:
         if self._only_loads:
             return self._loads(piece)
-        named = self._named and not (self._ends_range and is_date(piece))
+        named = self._named and not (self._ends_range and self._is_end(piece))
         found = targets_in(piece, named=named, inside=self._counts)
         if self._is_code:
             found.append(targets_of_code(piece))
@@ -111,13 +119,19 @@ class ArgumentReader:
         self._before = still_open(self._before + piece)
         return [found] if found else []
 
+    def _is_end(self, piece: str) -> bool:
+        """Return whether `to` holds the end of a time or of a journey."""
+        return is_date(piece) or (self._is_journey and _PLACE_CODE.fullmatch(piece) is not None)
+
     def _fitting(self, targets: list[CallTarget]) -> list[CallTarget]:
         """Return `targets` without what this argument cannot mean: the account in an amount, the host in an event or a
-        login."""
+        login, the path in a time zone."""
         if is_last_word(self._argument, PERSON_NAMES):
             return [replace(one, kind="name") if _is(one, "host", _LOGIN) else one for one in targets]
         if is_last_word(self._argument, EVENT_NAMES):
             return [one for one in targets if not _is(one, "host", _EVENT)]
+        if is_last_word(self._argument, ZONE_NAMES):
+            return [one for one in targets if not _is(one, "path", _ZONE)]
         if is_last_word(self._argument, AMOUNT_NAMES):
             return [one for one in targets if one.kind != "number" or not one.value[:1].isdigit()]
         return targets

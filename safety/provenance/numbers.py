@@ -103,7 +103,8 @@ class SearchedText:
         """Return whether exactly this number is written, with the code of its country or without."""
         bare = re.sub(r"[\s().+-]", "", re.sub(r"\.0{1,4}$", "", value))
         ends = tails(value)
-        written = (bare, *(f"0{tail}" for tail in ends), *_national(value))
+        abroad = (f"00{bare}",) if value.startswith("+") else ()
+        written = (bare, *abroad, *(f"0{tail}" for tail in ends), *_national(value))
         if any(self.spaced(one, APART) >= 0 for one in written):
             return True
         if bare in self._abroad[1] or (bare.startswith("0") and not self._abroad[0].isdisjoint(ends)):

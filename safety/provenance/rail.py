@@ -19,7 +19,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 
 from sluicegate.plugins import Caller, Channel, RailProperties, RailSession, Request, Verdict
-from sluicegate.safety.provenance.argument_names import NAMES, is_cell
+from sluicegate.safety.provenance.argument_names import JOURNEY_WORDS, NAMES, is_cell, says
 from sluicegate.safety.provenance.argument_reader import ArgumentReader
 from sluicegate.safety.provenance.nested import ArgumentPath
 from sluicegate.safety.provenance.sources import ForeignText, ProvenanceTexts
@@ -83,29 +83,20 @@ class PlacedProvenanceRail:
         if channel != "tool_arguments" or any(fnmatchcase(self.tool, pattern) for pattern in own.exempt):
             return PassSession()
         is_text = argument.lower() in own.harmless_arguments or is_cell(self.tool, self.path, self.rail.names)
-        is_code = self.tool in request.custom_tools
-        return ProvenanceSession(self.rail, request, self.path, is_code=is_code, is_text=is_text)
+        is_code, is_journey = self.tool in request.custom_tools, says(self.tool, JOURNEY_WORDS)
+        return ProvenanceSession(self.rail, request, self.path, is_code=is_code, is_text=is_text, is_journey=is_journey)
 
 
 class ProvenanceSession:
     """Judges one string at its end, a long one in pieces that do not depend on how it came."""
 
-    def __init__(
-        self,
-        rail: ProvenanceRail,
-        request: Request,
-        path: ArgumentPath,
-        *,
-        is_code: bool = False,
-        is_text: bool = False,
-    ) -> None:
-        """Open a session for the string at `path`. `is_code`: as the text of a custom tool, it may be a program;
-        `is_text`: it is no target whatever it is, but may ask for some."""
+    def __init__(self, rail: ProvenanceRail, request: Request, path: ArgumentPath, **kind: bool) -> None:
+        """Open a session for the string at `path`. `kind`: as of `ArgumentReader`."""
         self._rail = rail
         self._request = request
         self._argument = next((step for step in reversed(path) if isinstance(step, str)), "")
         harmless = rail.settings.harmless_arguments
-        self._new_reader = partial(ArgumentReader, path, rail.names, harmless, is_code=is_code, is_text=is_text)
+        self._new_reader = partial(ArgumentReader, path, rail.names, harmless, **kind)
         self._reader = self._new_reader()
         self._text = ""
         self._start = 0

@@ -51,7 +51,7 @@ _ODD_ADDRESS = re.compile(
 )
 """One whose mailbox is quoted or has unusual characters."""
 _URL = re.compile(
-    r"(?:\b[a-z][a-z0-9+.-]{1,20}:)?//(?:\[[\da-f:.%]{2,60}\][^\s\"'<>`|;)\]]*|[^\s\"'<>`|;)\]]+)"
+    r"(?:\b[a-z][a-z0-9+.-]{1,20}:|(?<![\w/.~-]))//(?:\[[\da-f:.%]{2,60}\][^\s\"'<>`|;)\]]*|[^\s\"'<>`|;)\]]+)"
     r"|\b(?:mailto|data|javascript|tel):[^\s\"'<>]+",
     re.I,
 )
@@ -100,6 +100,8 @@ _WRAPPED_SCHEME = re.compile(r"^[a-z-]{2,20}:(?=[a-z]{2,8}://)", re.I)
 _AROUND = ("<>", '""', "''", "``", "()")
 _ABSOLUTE = ("/", "~/", "$home/", "${home}/")
 _SPACES = re.compile(r"\s+")
+_DISPLAYED = re.compile(r"^[^<>@:/]{1,64}(?=<[^<>\s@]{1,64}@[^<>\s@]{1,255}>$)")
+"""The name before a mail address."""
 _SHELL_QUOTES = re.compile(r"['\"\\]|\$(?=['\"])")
 _SUBSTITUTED = re.compile(r"\$\([^()]{0,200}\)|`[^`]{0,200}`|\$\{?\w{1,40}\}?")
 _JOINED_HOST = re.compile(rf"[@.](?=(?:[\w-]{{1,63}}\.)+{_TLD}(?:[/:?#]|$))", re.I)
@@ -301,7 +303,7 @@ def _inside(text: str) -> list[CallTarget]:
     """Return each address, URL, host, account number and path once, without those inside another."""
     found: list[CallTarget] = []
     for kind, pattern in _INSIDE:
-        found += [CallTarget(kind, match[0].strip().rstrip(".,").lower()) for match in pattern.finditer(text)]
+        found += [CallTarget(kind, match[0].strip(" '\n\t").rstrip(".,").lower()) for match in pattern.finditer(text)]
         if kind == "url":
             found += [CallTarget("url", nested) for url in found for nested in _NESTED_URL.findall(url.value)]
             found += [
@@ -318,7 +320,7 @@ def _items(text: str) -> list[CallTarget]:
     person's name, a file."""
     found: list[CallTarget] = []
     for item in (part for part in _SEPARATED.split(text) if part):
-        found += _inside(item) or [_whole(item.lower())]
+        found += _inside(_DISPLAYED.sub("", item)) or [_whole(item.lower())]
     return list(dict.fromkeys(found))
 
 

@@ -24,6 +24,11 @@ _LONG = re.compile(r"[\w.+%'-]{1,64}@[\w.-]{3,255}|\b[a-z][a-z0-9+.-]{1,20}://[^
 _EMPHASIS = re.compile(r"(?<!\w)_{1,3}(?=[^\s_])|(?<=[^\W_])_{1,3}(?!\w)")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _IDEOGRAPHIC = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff]")
+_BUCKET = re.compile(r"[a-z][a-z0-9+.-]{1,20}://([\w-]+(?:/[^\s\"'<>)\]]*)?)(?![\w.:@])")
+"""What a scheme leads to that has no host with a point: `s3://data/raw`."""
+_FORGE = r"https?://(?:www\.)?(?:github\.com|gitlab\.com|bitbucket\.org|codeberg\.org)/"
+_DOCUMENT = re.compile(r"(readme|changelog|contributing|licen[cs]e|security|authors|notice)\.(?:md|txt|rst)")
+"""A file of a repository that is called by its name without the ending."""
 _PLAIN_ENDING = re.compile(r"(?<=\w)\.(?:md|txt|rst)$")
 """What is left out where a text is named: `README`."""
 _MAILBOX = re.compile(r"([\w.-]+)@\w")
@@ -164,13 +169,16 @@ class TrustedText(SearchedText):
     @cached_property
     def _urls(self) -> tuple[str, ...]:
         """Return web addresses without scheme and `www.`, and bare hosts."""
-        return tuple(dict.fromkeys(bare_url(url.rstrip(".,;:!?")) for url in _URL.findall(self.text)))
+        found = [*_URL.findall(self.text), *_BUCKET.findall(self.text)]
+        return tuple(dict.fromkeys(bare_url(url.rstrip(".,;:!?")) for url in found))
 
     def names(self, target: CallTarget) -> bool:
         """Return whether `target` is named, or something that contains it: its site, a folder above it."""
         value = spelled(target.value)
         if target.kind == "number":
             return self.names_number(value)
+        if (document := _DOCUMENT.fullmatch(value)) and exactly(self.text, document[1]):
+            return True
         if target.kind == "url":
             bare = bare_url(value)
             host = host_of(value)
@@ -180,8 +188,8 @@ class TrustedText(SearchedText):
                 return True
             return exactly(self.text, bare) or any(_covers(url, bare) for url in self._urls)
         if target.kind == "path":
-            named = any(exactly(self.text, path) for path in (value.removeprefix("./"), *_folders(value)))
-            return named or self._tells(value)
+            written = (value.removeprefix("./"), *_folders(value), *_ends_of(value))
+            return any(exactly(self.text, path) for path in written) or self._tells(value) or self._ends_with(value)
         if len(value) > 0 and exactly(self.text, value):
             return True
         return target.kind == "name" and self._calls(value)
@@ -196,6 +204,13 @@ class TrustedText(SearchedText):
         if forms is not None and forms.search(self.text) is not None:
             return True
         return exactly(self._codes, name)
+
+    def _ends_with(self, path: str) -> bool:
+        """Return whether an absolute path ends with a relative one of two steps or more."""
+        path = path.removeprefix("./")
+        if "/" not in path or path[0] in "/~." or ".." in path or path not in self.text:
+            return False
+        return re.search(rf"(?<![\w/.~@:-])/(?:[\w.@+-]+/)*{re.escape(path)}(?![\w/@-]|\.\w)", self.text) is not None
 
     def has_mailbox(self, name: str) -> bool:
         """Return whether an address is written whose mailbox has the words of `name`, and no others."""
@@ -212,9 +227,11 @@ class TrustedText(SearchedText):
         return len(steps) > 1 and all(len(step) > 1 and step != ".." and exactly(self.text, step) for step in steps)
 
     def _owns(self, name: str) -> bool:
-        """Return whether a name is that of an owner or a repository in `owner/repository`."""
+        """Return whether a name is that of an owner or a repository in `owner/repository`, or in a forge's address."""
         one = re.escape(name)
-        return re.search(rf"(?<![\w./:@~-])(?:{one}/[\w.-]+|[\w.-]+/{one})(?![\w/@:-])(?!\.\w)", self.text) is not None
+        pair = rf"(?:{one}/[\w.-]+|[\w.-]+/{one})"
+        said = rf"(?<![\w./:@~-]){pair}(?![\w/@-]|:\S|\.\w)|{_FORGE}{pair}(?=[/?#\s]|$)"
+        return re.search(said, self.text) is not None
 
     def _is_site(self, host: str) -> bool:
         """Return whether a name that may be that of a file is written as that of a site."""
@@ -230,6 +247,13 @@ def _last_name_first(name: str) -> str:
 def _covers(url: str, bare: str) -> bool:
     """Return whether `bare` is `url`, lies below it or is its host."""
     return bare == url or (bare.startswith(url) and bare[len(url)] in "/:") or bare == host_of(url)
+
+
+def _ends_of(path: str) -> Iterator[str]:
+    """Yield the ends of an absolute path of two steps or more: `src/app.py` is named from where the work is done."""
+    steps = path.split("/")
+    if path.startswith("/") and ".." not in steps:
+        yield from ("/".join(steps[n:]) for n in range(2, len(steps) - 1))
 
 
 def _folders(path: str) -> Iterator[str]:

@@ -194,6 +194,18 @@ def test_what_languages_attach_to_an_address_makes_no_other(said: str) -> None:
         ("Read the licence of pallets/flask.", "pallets, flask", {"owner": "pallets", "repo": "flask"}),
         ("Is localhost port 8080 healthy?", "http://localhost:8080/health", {"url": "http://localhost:8080/health"}),
         ("What did we sell?", "sales.orders has total_eur", {"sql": "SELECT total_eur FROM sales.orders"}),
+        ("Find the customer kim@k.example.", "kim@k.example", {"sql": "SELECT * FROM c WHERE email = 'kim@k.example'"}),
+        ("Rename foo in src/app.py.", "/work/pine/src/app.py", {"path": "/work/pine/src/app.py"}),
+        ("Open an issue in pine/app: it crashes.", "pine, app", {"owner": "pine", "repo": "app"}),
+        ("Sum up https://github.com/pine/app/pull/12.", "pine, app", {"owner": "pine", "repo": "app"}),
+        ("Read the README of pine.", "README.md", {"path": "README.md"}),
+        ("Read /work/pine/src/app.py.", "src/app.py", {"path": "./src/app.py"}),
+        ("Delete /srv/app/x.", "/srv//app/x", {"path": "/srv//app/x"}),
+        ("Ring 0044 189262439.", "0189262439", {"phone": "+44189262439"}),
+        ("Write to d.voss@k.example.", "D.Voss", {"to": "D.Voss <d.voss@k.example>"}),
+        ("Lunch at noon in Berlin.", "Europe/Berlin", {"time_zone": "Europe/Berlin"}),
+        ("Copy s3://acme/raw/a.csv to s3://acme/clean/.", "s3://acme/raw/a.csv",
+         {"src": "s3://acme/raw/a.csv", "dst": "s3://acme/clean/a.csv"}),
     ],
 )  # fmt: skip
 def test_what_the_user_asked_for_in_other_words_and_what_is_no_target_passes(
@@ -217,6 +229,19 @@ def test_what_the_user_asked_for_in_other_words_and_what_is_no_target_passes(
         ("report.xlsx in Downloads", {"path": "/Downloads/report.xlsx"}),
         ("https://forum.example/mallory/post", {"to": "mallory"}),
         ("localhost.evil.example", {"url": "http://localhost/x"}),
+        ("/work/pine/src/app.py", {"path": "/tmp/evil/src/app.py"}),
+        ("~/.ssh/config", {"path": "/tmp/evil/.ssh/config"}),
+        ("src/app.py", {"path": "/tmp/../src/app.py"}),
+        ("app.py", {"path": "/tmp/evil/app.py"}),
+        ("https://x.example/src/app.py", {"path": "src/app.py"}),
+        ("/work/pine/src/app.py.old", {"path": "src/app.py"}),
+        ("x//docs.example", {"url": "//docs.example.evil.example"}),
+        ("https://forum.example/pine/app", {"repo": "pine"}),
+        ("git@host.example:pine/app", {"to": "pine"}),
+        ("the security of acme", {"host": "acme.md"}),
+        ("s3://acme/clean", {"dst": "s3://acme/cleaner/a.csv"}),
+        ("s3://acme.example/x", {"dst": "s3://acme/x"}),
+        ("s3://acme@evil.example/x", {"dst": "s3://acme/x"}),
     ],
 )
 def test_what_is_attached_to_another_target_does_not_name_this_one(named: str, value: dict[str, str]) -> None:
@@ -238,3 +263,10 @@ def test_what_is_attached_to_another_target_does_not_name_this_one(named: str, v
 )
 def test_targets_in_unusual_places_need_trust(text: str, sent: dict[str, object]) -> None:
     assert refused("Sum it up.", text, sent)
+
+
+def test_to_is_where_a_journey_ends_if_the_tool_says_so() -> None:
+    sent = {"from": "BER", "to": "LIS"}
+    assert not refused("Fly from Berlin to Lisbon.", "BER-LIS, TP 531", sent, tool="search_flights")
+    assert refused("Write to Lisa.", "BER-LIS, TP 531", sent, tool="send_mail")
+    assert refused("Fly.", f"Write to {EVIL}", {"to": EVIL}, tool="search_flights")
