@@ -20,7 +20,7 @@ _MARKS = re.compile(r"[\s().,/_:+'\"*|\[\]-]")
 _INTERNATIONAL = re.compile(r"(?:\+|00)(\d{8,15})")
 _DIALLED = re.compile(r"(?<![\w+])(?:\+|00)\d(?:[ ().-]{0,3}\d){7,15}(?!\w)")
 _NATIONAL = re.compile(r"0(\d{7,14})")
-_UNPREFIXED = re.compile(r"(?:1|3(?:0|4|9|5[1246])|4[578]|65|37[1278]|378|420|85[23])(\d{7,12})")
+_UNPREFIXED = re.compile(r"(?:1(?=\d{10}$)|3(?:0|4|9|5[1246])|4[578]|65|37[1278]|378|420|85[23])(\d{7,12})")
 """A number with the code of a country in which none begins with a 0 for long distance."""
 _WRITTEN = re.compile(r"(\d{1,15})(?:\.(\d{1,15}))?(?:e\+?(\d{1,2}))?|(0x[0-9a-f]{4,16}|0b[01]{16,64}|0o[0-7]{6,22})")
 

@@ -60,9 +60,13 @@ _SITE = re.compile(
 )
 """A web address without a scheme."""
 _HOST = re.compile(
-    rf"(?<![\w@/.-])(?:(?:[\w-]{{1,63}}\.)+{_TLD}|\d{{1,3}}(?:\.\d{{1,3}}){{3}})(?![\w@])(?::\d{{1,5}})?", re.I
+    rf"(?<![\w@/.-])(?:(?:[\w-]{{1,63}}\.)+{_TLD}|\d{{1,3}}(?:\.\d{{1,3}}){{3}})(?![\w@]|-\w)(?::\d{{1,5}})?", re.I
 )
-_NUMBER = re.compile(r"(?<!\w)(?:[a-z]{2}[ -]?\d{2}(?:[ -]?[a-z0-9]{2,4}){3,8}|\+?\d(?:[ ().-]?\d){5,23})(?!\w)", re.I)
+_NUMBER = re.compile(
+    r"(?<!\w)(?:[a-z]{2}[ -]?\d{2}(?:[ -]?[a-z0-9]{2,4}){3,8}|\+?\d(?:[ ().-]?\d){5,23})(?!\w|\.[\w-]*[a-z])", re.I
+)
+_NAMED_NUMBER = re.compile(r"[a-z]{1,8}[:=#.]*\+?\d[\d().-]*", re.I)
+"""One behind its kind: `IBAN:12345678`, `tel.0301234567`."""
 _DATE = re.compile(
     r"(?:(\d{4})[-/](\d{1,2})[-/](\d{1,2})|(\d{1,2})[./-](\d{1,2})[./-](\d{4}))"
     r"(?:[T ]\d{1,2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z| ?[+-]\d{2}:?\d{2})?)?",
@@ -320,8 +324,18 @@ def _items(text: str) -> list[CallTarget]:
     person's name, a file."""
     found: list[CallTarget] = []
     for item in (part for part in _SEPARATED.split(text) if part):
-        found += _inside(_DISPLAYED.sub("", item)) or [_whole(item.lower())]
+        inside = _inside(_DISPLAYED.sub("", item))
+        found += inside or [_whole(item.lower())]
+        if _is_part(item, inside):
+            found.append(_whole(item.lower()))
     return list(dict.fromkeys(found))
+
+
+def _is_part(item: str, inside: list[CallTarget]) -> bool:
+    """Return whether the numbers in an item without spaces are only parts of an id: `07f0a5d2-5460-5331`."""
+    if any(one.kind != "number" for one in inside) or len(inside) == 0 or " " in item:
+        return False
+    return not any(pattern.fullmatch(item) for pattern in (_NUMBER, _NAMED_NUMBER, _HOST))
 
 
 def _whole(item: str) -> CallTarget:
