@@ -5,7 +5,9 @@ characters; concepts, where a head reads them, count beside the words (`occurren
 weights that count once in a window, however often a feature stands there, so that what a long text says again and again
 does not add up to an alarm. Fewer than four words are divided as four are, so that a word or two alone are no more than
 a hint. Beside its own weights a head may have rivals, of which the lowest score counts, and a network: what only one of
-them finds is seldom an attack. The score becomes a number between 0 and 1: 0.5 is where one in a hundred of the
+them finds is seldom an attack. It may have specialists, small heads that know some kinds of attack alone: a text has
+the highest score of the head and its specialists (the max rule of Kittler et al., "On combining classifiers", 1998), so
+that no kind is paid for by another. The score becomes a number between 0 and 1: 0.5 is where one in a hundred of the
 harmless texts of the training sets stood (cross-validated), and the slope is that of a logistic calibration on the same
 held-out scores.
 
@@ -33,11 +35,11 @@ from sluicegate.safety.detection.segments import CONTEXT
 from sluicegate.safety.detection.settings import WEIGHTS
 
 HEADS = ("injection", "document", "harm")
-FORMAT = 6
-READABLE = (1, 2, 3, 4, 5, FORMAT)
+FORMAT = 7
+READABLE = (1, 2, 3, 4, 5, 6, FORMAT)
 """Format 1 is that of weights of which no head reads concepts, format 2 of those of which none reads parts, format 3 of
 those that all count every occurrence, format 4 of those without rivals and network, format 5 of those to which a run of
-Chinese characters was one word."""
+Chinese characters was one word, format 6 of those without specialists."""
 
 CHARACTER_SHARE = 0.5
 """How much the character n-grams weigh beside the words."""
@@ -85,7 +87,8 @@ class Head:
     [CONCEPT_BUCKETS], or none where the head reads none. `part_share`: how much the worst short part of a text counts
     beside its worst window. `words_once`, `chars_once` [BUCKETS], or none: more weights of the same features, which
     count once in a window, as concepts then do. `rivals`: heads of the same features, the lowest of whose scores has
-    `rival_share` of the linear part of the score; `network` has `network_share` of the whole."""
+    `rival_share` of the linear part of the score; `network` has `network_share` of the whole. `specialists`: heads of
+    the same features, none of which has members of its own."""
 
     words: Floats
     chars: Floats
@@ -102,15 +105,32 @@ class Head:
     rival_share: float = 0.0
     network: TextNetwork | None = None
     network_share: float = 0.0
+    specialists: tuple[Head, ...] = ()
 
     def features(self, text: str) -> TextFeatures:
         """Hash the features of folded `text` that this head uses."""
         return features(text, named=self.concepts is not None)
 
     def scores(self, found: TextFeatures, windows: Windows, context: Floats | None = None) -> Floats:
-        """Return the raw score of each window; `context` [n, len(CONTEXT)] where windows are segments of a document."""
+        """Return the raw score of each window without specialists; `context` [n, len(CONTEXT)] where windows are
+        segments of a document."""
+        return self._whole(self._read(found, windows), context)
+
+    def member_scores(self, found: TextFeatures, windows: Windows) -> Floats:
+        """Return the raw scores [1 + specialists, n] of each window, first the head's own."""
+        read = self._read(found, windows)
+        return np.stack([member._whole(read) for member in self.members])
+
+    @property
+    def members(self) -> tuple[Head, ...]:
+        """Return the heads of which the highest score counts, first this one."""
+        return (self, *self.specialists)
+
+    def _read(self, found: TextFeatures, windows: Windows) -> WindowFeatures:
         bounds = np.asarray(windows, dtype=np.int64).reshape(-1, 2)
-        read = WindowFeatures.of(found, bounds, once=self.counts_once)
+        return WindowFeatures.of(found, bounds, once=self.counts_once)
+
+    def _whole(self, read: WindowFeatures, context: Floats | None = None) -> Floats:
         total = self._linear(read)
         if self.rivals:
             lowest = np.min([rival._linear(read) for rival in self.rivals], axis=0)
@@ -126,7 +146,8 @@ class Head:
     @property
     def counts_once(self) -> bool:
         """Tell whether something in this head counts once in a window."""
-        return self.words_once is not None or self.network is not None or any(r.counts_once for r in self.rivals)
+        others = (*self.rivals, *self.specialists)
+        return self.words_once is not None or self.network is not None or any(other.counts_once for other in others)
 
     def _linear(self, read: WindowFeatures) -> Sums:
         words = sums(self.words, self.words_once, read.words)
@@ -166,8 +187,9 @@ class Classifier:
         arrays: dict[str, npt.NDArray[Any]] = {}
         for name, head in self.heads.items():
             arrays |= _arrays(name, head)
-            for i, rival in enumerate(head.rivals):
-                arrays |= _arrays(f"{name}.rival{i}", rival)
+            for kind, members in (("rival", head.rivals), ("specialist", head.specialists)):
+                for i, member in enumerate(members):
+                    arrays |= _arrays(f"{name}.{kind}{i}", member)
             if head.network is not None:
                 arrays |= _network_arrays(f"{name}.network", head.network)
         about = json.dumps({"format": FORMAT, **self.about}, sort_keys=True)
@@ -225,11 +247,15 @@ def _finite(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _whole(arrays: Mapping[str, npt.NDArray[Any]], name: str) -> Head:
-    """Read a head with its rivals and its network."""
-    count = len({key.split(".")[1] for key in arrays if key.startswith(f"{name}.rival")})
+    """Read a head with its rivals, its network and its specialists."""
     network = _network(arrays, f"{name}.network") if f"{name}.network.table" in arrays else None
-    rivals = tuple(_head(arrays, f"{name}.rival{i}") for i in range(count))
-    return replace(_head(arrays, name), rivals=rivals, network=network)
+    rivals, specialists = (_members(arrays, f"{name}.{kind}") for kind in ("rival", "specialist"))
+    return replace(_head(arrays, name), rivals=rivals, network=network, specialists=specialists)
+
+
+def _members(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> tuple[Head, ...]:
+    count = len({key.split(".")[1] for key in arrays if key.startswith(prefix)})
+    return tuple(_head(arrays, f"{prefix}{i}") for i in range(count))
 
 
 def _head(arrays: Mapping[str, npt.NDArray[Any]], name: str) -> Head:

@@ -98,14 +98,14 @@ class Detector:
 
     def window_score(self, name: str, text: str) -> float:
         """Return the raw score of head `name`: the worst window of folded `text`, and its worst part as far as the head
-        counts it. `text` is `without_repeats`."""
+        counts it, by whichever of its members scores them highest. `text` is `without_repeats`."""
         head = self.classifier.heads[name]
         found, whole = head.features(text), windows(len(text))
         if not head.part_share:
-            return float(head.scores(found, whole).max())
-        scores = head.scores(found, whole + windows(len(text), PART, PART_STRIDE))
-        worst, part = float(scores[: len(whole)].max()), float(scores[len(whole) :].max())
-        return (1 - head.part_share) * worst + head.part_share * part
+            return float(head.member_scores(found, whole).max())
+        scores = head.member_scores(found, whole + windows(len(text), PART, PART_STRIDE))
+        worst, part = scores[:, : len(whole)].max(axis=1), scores[:, len(whole) :].max(axis=1)
+        return float(((1 - head.part_share) * worst + head.part_share * part).max())
 
     def segment_score(self, text: str) -> float:
         """Return the raw score of head `document`: the worst line or sentence of folded `text`, which is

@@ -2,7 +2,8 @@
 
 Head `injection` is a mean of two: one of n-grams, and one that reads concepts too and learns from more texts, which
 finds more in sources that nothing is known of, and alone finds less in those that are. Beside them the lowest of three
-counts: the first, and the second fitted to either half of the harmless sources; and a small network.
+counts: the first, and the second fitted to either half of the harmless sources; and a small network. Its specialists
+learn some attacks alone, from the rows of the second and from lines that no other member learns from.
 """
 
 from __future__ import annotations
@@ -39,10 +40,12 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """Head -> everything it may learn from; `concepts`: what the member of head `injection` that reads them does."""
+    """Head -> everything it may learn from; `concepts`: what the member of head `injection` that reads them does, and
+    `special`: what its specialists learn from besides."""
 
     items: dict[str, list[Item]]
     concepts: list[Item]
+    special: list[Item]
 
     def train(self, head: str, keep: Callable[[Example], bool] = lambda _: True, without: Collection[str] = ()) -> Head:
         """Fit on the examples that `keep` admits and on all generated items but those of the kinds `without`."""
@@ -55,6 +58,7 @@ class Material:
         found = fit(rows, shares.COST[head], capped=head == "injection")
         if head == "injection" and self.concepts:
             found = _joined(found, kept(self.concepts))
+            found = replace(found, specialists=_specialists(kept([*self.concepts, *self.special])))
         return replace(found, part_share=shares.PART_SHARE[head])
 
 
@@ -73,6 +77,21 @@ def _joined(first: Head, concepts: list[Item]) -> Head:
         network=fit_network(rows, shares.NETWORK_SCALE),
         network_share=shares.NETWORK_SHARE,
     )
+
+
+def _specialists(items: Sequence[Item]) -> tuple[Head, ...]:
+    """Return a head for each of `shares.SPECIALS` of which there are attacks among `items`."""
+    found = []
+    for special in shares.SPECIALS:
+        attacks = [
+            replace(item.row, weight=special.weight * item.row.weight)
+            for item in items
+            if item.row.bad and item.source in special.sources
+        ]
+        if attacks:
+            rows = [*attacks, *(item.row for item in items if not item.row.bad)]
+            found.append(counted_once(fit(rows, shares.SPECIAL_COST, capped=True)))
+    return tuple(found)
 
 
 def _half(items: Iterable[Item], which: int) -> list[Row]:

@@ -60,7 +60,8 @@ def gather(sets: dict[str, list[Example]], folders: Sequence[Path], others: Publ
     items["injection"] += _published(others, known, text_row, shares.FIRST_PACKAGE_WEIGHT)
     with wider():
         concepts = _concepts(sets, folders, known)
-        return Material(items, concepts + _published(others, known, concept_row, shares.PACKAGE_WEIGHT))
+        concepts += _published(others, known, concept_row, shares.PACKAGE_WEIGHT)
+    return Material(items, concepts, _lines(known, concept_row, shares.SPECIAL_LINES_EACH))
 
 
 def _concepts(sets: dict[str, list[Example]], folders: Sequence[Path], known: set[str]) -> list[Item]:
@@ -91,15 +92,15 @@ def _injection(
     items += [_item(e, False, shares.READ_PROSE_WEIGHT, read) for e in _harmless_prose(sets, data.PROSE)]
     items += [_item(e, False, weight, read) for e in _harmless_prose(sets, data.DOCUMENT)]
     items += [Item(read(documents.clean(rng).text, False, weight)) for _ in range(shares.GENERATED["document"])]
-    items += _lines(known, read) + _long(read)
+    items += _lines(known, read, shares.LINES_EACH) + _long(read)
     return items + [Item(read(text, False, shares.FOREIGN_WEIGHT)) for text in own.foreign]
 
 
-def _lines(known: Collection[str], read: Reader) -> list[Item]:
-    """Return the whole texts; they have draws of their own, so that no other text changes with them."""
+def _lines(known: Collection[str], read: Reader, many: Mapping[str, int]) -> list[Item]:
+    """Return the whole texts of some files; they have draws of their own, so that no other text changes with them."""
     return [
         Item(read(text, name in shares.ATTACK_LINES, _line_weight(name, kind)), None, f"line_{kind}")
-        for name, each in shares.LINES_EACH.items()
+        for name, each in many.items()
         for kind, text in lines.drawn(name, each, shares.SEED)
         if data.key(text) not in known
     ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 SEED = 0
 COST = {"injection": 0.4, "document": 1.0, "harm": 1.0}
 """The less, the flatter the weights. With many texts of other authors less finds more at the same alarms (0200)."""
@@ -25,6 +27,27 @@ RIVAL_WEIGHT = 1.5
 NETWORK_SHARE = 0.05
 NETWORK_SCALE = 0.385
 """What brings the network's scores to the spread of the linear ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Special:
+    """What one specialist of head `injection` learns: the attacks of these sources (`Item.source`), which count
+    `weight` as much as elsewhere, beside all harmless texts."""
+
+    sources: frozenset[str]
+    weight: float
+
+
+def _of_lines(*sections: str) -> set[str]:
+    return {f"gen:line_far_{section}" for section in sections}
+
+
+SPECIALS = (
+    Special(frozenset({"jailbreak_inthewild", "injection_cse_en", *_of_lines("long", "persona")}), 1.0),
+    Special(frozenset({"injection_cse_en", *_of_lines("en", "code", "game", "task")}), 2.0),
+)
+"""Jailbreaks and attacks as the sets hold them, and English attacks as players and users type them (0263)."""
+SPECIAL_COST = 0.25
 WORDINGS = 4
 """How often a template is filled with passages of ours."""
 DOCSTRINGS = 2000
@@ -47,10 +70,13 @@ LINES_EACH = {
     "far": 6, "near": 6, "plain": 6, "english": 6, "twins": 6, "prompts_abroad": 6,
 }  # fmt: skip
 """How many texts are drawn of each line of the files of `phrases/lines`; short ones have many choices."""
+SPECIAL_LINES_EACH = {"english_more": 6, "twins_more": 6}
+"""The same of those that specialists alone learn from: in a head for everything they cost attacks of other kinds
+(0262)."""
 TOOL_LINES_EACH = 12
 """The same of the file `tools`, for head `document` alone: what frameworks say between turns stands in results of
 tools, too (0258)."""
-ATTACK_LINES = frozenset({"attacks", "abroad", "afar", "far", "english"})
+ATTACK_LINES = frozenset({"attacks", "abroad", "afar", "far", "english", "english_more"})
 LINE_WEIGHT = {
     "harmless": 0.3, "attacks": 0.1, "short": 0.3, "abroad": 0.05, "afar": 0.02, "home": 0.2, "daily": 0.2,
     "forms": 0.2, "planted": 0.3, "tongue": 0.45, "worldwide": 0.45, "imagine": 0.45, "game": 0.45, "encode": 0.45,
@@ -59,6 +85,7 @@ LINE_WEIGHT = {
     "far_th": 0.05, "far_ko": 0.06, "far_ja": 0.06, "far_uk": 0.03, "far_fa": 0.03, "far_el": 0.03, "plain": 0.1,
     "near": 0.2, "near_es": 0.25, "near_fil": 0.25, "near_zh": 0.3, "near_ja": 0.3, "near_hi": 0.4,
     "english": 0.05, "far_code": 0.1, "twins": 0.4, "near_en": 0.3, "near_retry": 0.8, "prompts_abroad": 0.2,
+    "english_more": 0.1, "twins_more": 0.4,
 }  # fmt: skip
 """By file, or by section where one has a weight of its own. Attacks in many languages count little, and the harmless
 twins in `home` more: else a language itself becomes a sign of an attack (0223). So it did for short questions and

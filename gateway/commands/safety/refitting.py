@@ -1,8 +1,9 @@
 """Refit the words of a head on reports: each is moved to the right side by the smallest change of weights that does it.
 
 The passive-aggressive rule (Crammer et al., 2006): of the window that scores highest, the weights of its features move
-along them until the score is right by a margin. Several margins are tried, and what the file of weights would round
-away counts as not moved. Of those that no set of the operator's forbids, the one with fewest wrong reports is proposed.
+along them until the score is right by a margin, in whichever member of the head scores it highest. Several margins are
+tried, and what the file of weights would round away counts as not moved. Of those that no set of the operator's
+forbids, the one with fewest wrong reports is proposed.
 
 Not covered: what the head never sees, because a rule finds it, and a report without features.
 """
@@ -29,8 +30,7 @@ ROUNDS = 12
 
 def refitted(classifier: Classifier, name: str, reports: Sequence[RedteamRow], margin: float) -> Classifier:
     """Return the classifier as its file would hold it, with the words of head `name` moved for `reports`."""
-    head = classifier.heads[name]
-    head = replace(head, words=head.words.copy(), chars=head.chars.copy())
+    head = _copied(classifier.heads[name])
     for _ in range(ROUNDS):
         if not sum(_moved(name, head, row, margin) for row in reports):
             break
@@ -38,15 +38,26 @@ def refitted(classifier: Classifier, name: str, reports: Sequence[RedteamRow], m
     return _as_saved(Classifier({**classifier.heads, name: head}, about))
 
 
+def _copied(head: Head) -> Head:
+    """Return the head with words and characters of its own, those of its specialists too."""
+    return replace(
+        head, words=head.words.copy(), chars=head.chars.copy(), specialists=tuple(map(_copied, head.specialists))
+    )
+
+
 def change_of(before: Head, after: Head) -> float:
-    """Return how far the weights moved, as a share of their length."""
-    moved = np.concatenate((after.words - before.words, after.chars - before.chars))
-    return float(np.linalg.norm(moved) / np.linalg.norm(np.concatenate((before.words, before.chars))))
+    """Return how far the weights moved, as a share of the length of the head's own."""
+    moved = [
+        new - old
+        for one, other in zip(before.members, after.members, strict=True)
+        for old, new in ((one.words, other.words), (one.chars, other.chars))
+    ]
+    return float(np.linalg.norm(np.concatenate(moved)) / np.linalg.norm(np.concatenate((before.words, before.chars))))
 
 
 def _moved(name: str, head: Head, row: RedteamRow, margin: float) -> bool:
     """Change `head` in place for one report. False where it is right already, or has no features."""
-    score, part = _worst(name, head, row.text)
+    score, member, part = _worst(name, head, row.text)
     sign = 1.0 if row.harmful else -1.0
     midpoint = head.document_midpoint if name == "document" else head.midpoint
     short = sign * (midpoint - score) + margin / head.slope
@@ -56,14 +67,14 @@ def _moved(name: str, head: Head, row: RedteamRow, margin: float) -> bool:
     if length == 0:
         return False
     step = sign * short / length
-    np.add.at(head.words, part.words, (step * part.word_shares).astype(np.float32))
-    np.add.at(head.chars, part.chars, (step * part.char_shares).astype(np.float32))
+    np.add.at(member.words, part.words, (step * part.word_shares).astype(np.float32))
+    np.add.at(member.chars, part.chars, (step * part.char_shares).astype(np.float32))
     return True
 
 
-def _worst(name: str, head: Head, text: str) -> tuple[float, FeatureShare | None]:
-    """Return the highest raw score of a text's views, and the features that it is made of."""
-    best: tuple[float, FeatureShare | None] = -float("inf"), None
+def _worst(name: str, head: Head, text: str) -> tuple[float, Head, FeatureShare | None]:
+    """Return the highest raw score of a text's views, the member that gives it, and the features it is made of."""
+    best: tuple[float, Head, FeatureShare | None] = -float("inf"), head, None
     for view in head_views(text):
         read = view.read
         if name == "document":
@@ -72,14 +83,15 @@ def _worst(name: str, head: Head, text: str) -> tuple[float, FeatureShare | None
             found, cut, context = head.features(read), windows(len(read)), None
         if not cut:
             continue
-        score, made_of = _of_windows(head, found, cut, context)
-        if name != "document" and head.part_share:
-            parts = windows(len(read), PART, PART_STRIDE)
-            of_part, part = _of_windows(head, found, parts, None)
-            score = (1 - head.part_share) * score + head.part_share * of_part
-            made_of = made_of.mixed(part, head.part_share)
-        if score > best[0]:
-            best = score, made_of
+        for member in head.members:
+            score, made_of = _of_windows(member, found, cut, context)
+            if name != "document" and head.part_share:
+                parts = windows(len(read), PART, PART_STRIDE)
+                of_part, part = _of_windows(member, found, parts, None)
+                score = (1 - head.part_share) * score + head.part_share * of_part
+                made_of = made_of.mixed(part, head.part_share)
+            if score > best[0]:
+                best = score, member, made_of
     return best
 
 
