@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections import OrderedDict
+from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 from sluicegate.grammar.compile_pool import CompileJob
@@ -18,6 +20,8 @@ would come with every large grammar where few may be kept."""
 _USES = 0.25
 """Uses after which grammars are measured again, as a share of their number: it takes a microsecond for each, and one
 may grow by a hundred MB with its first mask."""
+_NEWEST = 8
+"""Grammars used last that are measured with each use."""
 
 Key = tuple[str, bytes]
 
@@ -79,17 +83,20 @@ class KeptGrammars:
 
     def _used(self) -> None:
         self._uses += 1
-        if self._uses > _USES * len(self._jobs):
+        whole = self._uses > _USES * len(self._jobs)
+        if whole:
             self._uses = 0
-            self._measure()
-            self._make_room()
+        self._measure(list(self._jobs) if whole else list(islice(reversed(self._jobs), _NEWEST)))
+        self._make_room()
 
-    def _measure(self) -> None:
-        """Count what matchers have added to each grammar."""
-        for key, (job, _) in self._jobs.items():
+    def _measure(self, keys: Iterable[Key]) -> None:
+        """Count what matchers have added to each of these grammars."""
+        for key in keys:
+            job, known = self._jobs[key]
             if job.done.done() and not _failed(job.done):
-                self._jobs[key] = job, job.kept_bytes + job.done.result().learned_bytes
-        self._bytes = sum(size for _, size in self._jobs.values())
+                size = job.kept_bytes + job.done.result().learned_bytes
+                self._jobs[key] = job, size
+                self._bytes += size - known
 
     def _make_room(self) -> None:
         while len(self._jobs) > self._most or (self._bytes > self._most_bytes and len(self._jobs) > 1):

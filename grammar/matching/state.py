@@ -13,7 +13,7 @@ from sluicegate.grammar.lexemes.base import BACKSLASH, QUOTE, Lexeme
 from sluicegate.grammar.lexemes.scalars import every_string
 from sluicegate.grammar.reading.continuations import Continuation
 from sluicegate.grammar.reading.guards import DistinctItem, DistinctKey, Guard
-from sluicegate.grammar.reading.mask_builder import MaskBuilder
+from sluicegate.grammar.reading.mask_builder import LearnedTables, MaskBuilder
 from sluicegate.grammar.reading.reading import Reading, Run
 from sluicegate.grammar.reading.readings import InLexeme
 from sluicegate.grammar.reading.tape import Tape
@@ -147,8 +147,8 @@ class ParserStates:
         self._parts: dict[Any, tuple[InLexeme, Mask]] = {}
         """What one reading adds to masks; stored with the reading, whose key is valid only while it lives."""
         self._mask_bytes = 0
-        self._tables: dict[int, int] = {}
-        """Bytes of the tables of parsers and lexemes whose readings were asked, by their ids."""
+        self._tables: dict[int, LearnedTables] = {}
+        """Parsers and lexemes whose readings were asked, by their ids."""
 
     @property
     def full(self) -> bool:
@@ -159,7 +159,7 @@ class ParserStates:
     def bytes_kept(self) -> int:
         """Return about how many bytes matchers have worked out so far. Takes a microsecond."""
         states = len(self._known) + len(self._alone) + len(self._parts)
-        return _OF_STATE * states + self._mask_bytes + sum(self._tables.values())
+        return _OF_STATE * states + self._mask_bytes + sum([one.learned_bytes for one in list(self._tables.values())])
 
     def _forget(self) -> None:
         """Empty the cache in the middle of a text, whose matcher keeps the state before each token to go back to. In
@@ -352,17 +352,15 @@ class ParserStates:
         return blank, spaced, read
 
     def _built(self, state: ParserState) -> Mask:
-        builder = MaskBuilder(self.vocabulary)
+        builder = MaskBuilder(self.vocabulary, self._tables)
         parts = []
         for reading in state.readings:
+            if type(reading) is InLexeme:
+                self._tables[id(reading.lexeme)] = reading.lexeme
             if type(reading) is InLexeme and reading.follow.guard is not None:
                 parts.append(self._part(reading))
             else:
                 reading.root(builder)
-            if type(reading) is InLexeme:
-                builder.tables[id(reading.lexeme)] = reading.lexeme.learned_bytes
-        if builder.tables:
-            self._tables |= builder.tables
         if self.trailing is not None:
             for reading in state.readings:
                 if not (type(reading) is InLexeme and reading.lexeme.general):
@@ -388,7 +386,7 @@ class ParserStates:
         key = _key(reading)
         found = self._parts.get(key)
         if found is None:
-            builder = MaskBuilder(self.vocabulary)
+            builder = MaskBuilder(self.vocabulary, self._tables)
             reading.root(builder)
             doubts = self._doubts(builder)
             mask = Mask(self._base(builder.rows), join(builder.sure), doubts, not builder.rows and not builder.sure)

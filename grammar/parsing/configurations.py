@@ -73,7 +73,7 @@ class Configurations:
 
     @property
     def bytes_kept(self) -> int:
-        return self.table.nbytes + _BYTES * len(self.all)
+        return self.table.nbytes + _BYTES * len(self.all) + self.frames.bytes_kept
 
     def at(self, frame: ParseFrame) -> Configuration:
         """Return the configuration at the beginning of `frame`."""

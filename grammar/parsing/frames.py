@@ -19,7 +19,10 @@ from sluicegate.grammar.components import components
 from sluicegate.grammar.parsing.symbols import Prediction, Suffix, Symbols
 from sluicegate.plugins.errors import GrammarLimit
 
-_KEPT = 30_000
+_KEPT, _KEPT_BYTES = 30_000, 64 << 20
+"""Most frames, and their bytes, before they are forgotten."""
+_FRAME_BYTES, _ITEM_BYTES = 700, 250
+"""Of a frame, and of a rest in it, with what is worked out of them: 4 kB of a frame of 14 rests, measured."""
 MOST_ITEMS = 5_000
 _OF_FRAME, _OF_ITEM = 10, 1.4
 """Work charged for a step with a frame, and for what may come there."""
@@ -79,6 +82,8 @@ class ParseFrames:
     def __init__(self, symbols: Symbols) -> None:
         self.symbols = symbols
         self._numbers = count()
+        self.bytes_kept = 0
+        """Bytes of the frames that are remembered, by estimate."""
         self._known: dict[frozenset[Item], ParseFrame] = {}
         self._loops: dict[frozenset[object], dict[int, ParseFrame]] = {}
         self._quick: dict[tuple[int, frozenset[tuple[int, Suffix, ParseFrame]]], ParseFrame] = {}
@@ -101,14 +106,17 @@ class ParseFrames:
         if found is None:
             if len(key) > MOST_ITEMS:
                 raise GrammarLimit(f"the grammar is in more than {MOST_ITEMS} places at once; make it less ambiguous")
-            if len(self._known) > _KEPT:  # frames that are in use go on without what was remembered
+            if len(self._known) > _KEPT or self.bytes_kept > _KEPT_BYTES:
+                # frames that are in use go on without what was remembered
                 self._known, self._loops, self._quick, self._outlined = {}, {}, {}, {}
+                self.bytes_kept = 0
             found = self._known[key] = self._new(key)
         return found
 
     def _new(self, items: frozenset[Item]) -> ParseFrame:
         tick()
         charge(_OF_FRAME + len(items))
+        self.bytes_kept += _FRAME_BYTES + _ITEM_BYTES * len(items)
         frame = ParseFrame(next(self._numbers))
         frame.items = items
         return frame
@@ -227,6 +235,7 @@ class ParseFrames:
             for name, items in settled.items():
                 group[name].items = frozenset([(tail, group[f] if isinstance(f, int) else f) for tail, f in items])
                 self._known.setdefault(group[name].items, group[name])
+                self.bytes_kept += _ITEM_BYTES * len(items)
         return group
 
     def names(self, frame: ParseFrame) -> list[str]:

@@ -40,6 +40,8 @@ _MOST_APART = 12
 """Most lexeme states of a text that are looked at one by one, so that what was found for each can be used again."""
 _END = -1
 _OF_WALK, _OF_STEP = 20, 3
+_OF_EXIT = 110
+"""Bytes of an exit of a part beside its places."""
 _NODES_A_CHARGE, _LEFT_A_CHARGE = 50, 20
 """Nodes that a walk visits, and places where it may leave the automaton, which are sorted and kept, per charge."""
 
@@ -83,7 +85,7 @@ class TokenParts:
         """Add the tokens that stay inside the automaton; return where others may leave it, and the frame there, whose
         text may end or go on outside."""
         self._make_room()
-        builder.tables[id(self)] = self.bytes_kept
+        builder.tables[id(self)] = self
         rows: dict[int, I32] = {}
         outer: list[tuple[BoundaryNodes, ParseFrame]] = []
         for part in self._all(at, outer):
@@ -95,7 +97,7 @@ class TokenParts:
         return outer
 
     @property
-    def bytes_kept(self) -> int:
+    def learned_bytes(self) -> int:
         return self._kept + self._pieces.bytes_kept + self._pieces.bytes_at_first + self.configurations.bytes_kept
 
     def _all(self, at: Configuration, outer: list[tuple[BoundaryNodes, ParseFrame]]) -> Iterator[TokenPart]:
@@ -147,6 +149,7 @@ class TokenParts:
         if found is None:
             found = self._parts[start, frame] = self._new_part(start, frame)
             self._kept += 300 + found.ids.nbytes + (0 if found.row is None else found.row.nbytes)
+            self._kept += sum([_OF_EXIT + 8 * len(places) for places, _ in found.exits])
         return found
 
     def _new_part(self, start: Start, frame: ParseFrame) -> TokenPart:

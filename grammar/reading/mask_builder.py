@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from sluicegate.grammar.reading.guards import Guard
 from sluicegate.grammar.reading.lookahead import Lookahead
 from sluicegate.grammar.token_ids import I32
@@ -9,12 +11,20 @@ from sluicegate.grammar.vocabulary.boundary import BoundaryTokens
 from sluicegate.grammar.vocabulary.vocabulary import Vocabulary
 
 
+class LearnedTables(Protocol):
+    """A parser of rules, or a lexeme, that keeps what it has worked out."""
+
+    @property
+    def learned_bytes(self) -> int: ...
+
+
 class MaskBuilder:
-    """Mutable; one per mask. `rows`: bitmasks of sure tokens, `sure`: further sure tokens."""
+    """Mutable; one per mask. `rows`: bitmasks of sure tokens, `sure`: further sure tokens. `tables`: notes what keeps
+    tables, by id."""
 
     __slots__ = ("direct", "doubtful", "guards", "rows", "sure", "tables", "vocabulary")
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: Vocabulary, tables: dict[int, LearnedTables] | None = None) -> None:
         self.vocabulary = vocabulary
         self.rows: list[I32] = []
         self.sure: list[I32] = []
@@ -22,8 +32,7 @@ class MaskBuilder:
         """By guards, and whether these are asked about the open string, or about the next one if none is open."""
         self.guards: tuple[Guard, ...] = ()
         self.direct = False
-        self.tables: dict[int, int] = {}
-        """Bytes of the tables that parsers of rules and lexemes keep, by their ids."""
+        self.tables: dict[int, LearnedTables] = {} if tables is None else tables
 
     def add(self, ids: I32 | None) -> None:
         """Add `ids`, under the present `guards`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import subprocess
 import sys
 import weakref
@@ -11,10 +12,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sluicegate.grammar import InvalidGrammar, compile_json_schema, compile_lark, compile_regex, kept_grammars
+from sluicegate.grammar import (
+    InvalidGrammar,
+    Vocabulary,
+    compile_json_schema,
+    compile_lark,
+    compile_regex,
+    is_compiled,
+    kept_grammars,
+)
 from sluicegate.grammar.automata.byte_level.string_bodies import StringTable
 from sluicegate.grammar.budget import remembered
 from sluicegate.grammar.budget.room import room
+from sluicegate.grammar.parsing import frames
 from sluicegate.grammar.schema import constants, strings
 from sluicegate.grammar.store.footprint import footprint
 from sluicegate.plugins import Constraint
@@ -214,6 +224,66 @@ async def test_a_table_that_a_lexeme_makes_when_it_is_asked_counts(model: Any) -
     grammar.matcher().fill_mask(np.zeros(grammar.vocabulary.row_words, np.int32))
     assert grammar.learned_bytes - before > 1_500_000
     await stage.close()
+
+
+_AMBIGUOUS = """
+start: (x | /"[^"]*"/)? | y /.*/ x (":")? y | ("a" | z | v)
+x: z | /[a-f0-9]{200}/ z y (/(a|b)*a(a|b){9}/ | v | y | /[0-9]+/) (z | "," | /[a-z]+/)
+y: (start)?
+z: /.*/ | ((v | y | x | /[a-z]{1,20}/) | v | (x | y) | (x)*)?
+v: (start z v | (/[^<&]+/ | start | v | x) | /(.|\\n)+/ v " " | y y)+ | (y z) | (start | start)*
+"""
+
+
+def _many_words() -> Vocabulary:
+    letters = 'ab01[]"<. '
+    words = [bytes([byte]) for byte in range(256)]
+    words += ["".join(each).encode() for size in (2, 3, 4) for each in itertools.product(letters, repeat=size)]
+    return Vocabulary.from_bytes([*words, b""], eos_token_ids=[len(words)])
+
+
+def test_what_a_mask_has_made_of_rules_counts_at_once() -> None:
+    """It counted with the next mask, and then without exits and frames: a grammar that had made 158 MB counted as half
+    a megabyte, and with it a bound of 64 MiB kept 390 MB."""
+    vocabulary = _many_words()
+    grammar = compile_lark(_AMBIGUOUS, vocabulary)
+    before, learned = footprint(grammar, (vocabulary,), 10**8)[0], grammar.learned_bytes
+    matcher, mask = grammar.matcher(), np.zeros(vocabulary.row_words, np.int32)
+    matcher.bound(60)
+    for _ in range(2):
+        matcher.fill_mask(mask)
+        grown = footprint(grammar, (vocabulary,), 10**8)[0] - before
+        assert grown > 200_000
+        assert grammar.learned_bytes - learned > 0.7 * grown
+        matcher.accept(ord("a"))
+
+
+def test_frames_are_forgotten_past_their_bytes_and_masks_stay_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    vocabulary = _many_words()
+
+    def masks() -> list[bytes]:
+        matcher, found = compile_lark(_AMBIGUOUS, vocabulary).matcher(), []
+        matcher.bound(60)
+        for byte in b"a1[ab":
+            mask = np.zeros(vocabulary.row_words, np.int32)
+            matcher.fill_mask(mask)
+            found.append(mask.tobytes())
+            matcher.accept(byte)
+        return found
+
+    expected = masks()
+    forgotten: list[int] = []
+    made = frames.ParseFrames._new
+
+    def new(self: frames.ParseFrames, items: Any) -> Any:
+        forgotten.append(len(self._known))
+        return made(self, items)
+
+    monkeypatch.setattr(frames, "_KEPT_BYTES", 10_000)
+    if not is_compiled():
+        monkeypatch.setattr(frames.ParseFrames, "_new", new)
+    assert masks() == expected
+    assert is_compiled() or max(forgotten) < 60
 
 
 def test_a_footprint_looks_at_large_tables_before_what_is_small_and_far() -> None:
