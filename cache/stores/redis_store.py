@@ -19,7 +19,7 @@ import asyncio
 import hashlib
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -46,6 +46,9 @@ ROWS_A_LOOK = 200
 MAX_EPOCHS = 500
 """A tenant that purged this many different labels starts afresh: its epochs travel with every look-up."""
 PURGE_DEADLINE_S = 2.0
+SKEW_S = 60.0
+"""By how much clocks may differ. The server ends what is too old by its own, which may have been ahead, and set back
+since: it keeps an answer for as long."""
 SWEEP_DEADLINE_S = 30.0
 
 
@@ -63,6 +66,7 @@ class RedisStore:
         deadline_s: float = 0.02,
         max_rows: int = 100_000,
         vector_sets: bool = False,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         """Make a store; nothing is connected yet. `vector_sets`: let the server search, where it can; raises
         `ConfigurationError` together with a sealer."""
@@ -70,6 +74,7 @@ class RedisStore:
             raise ConfigurationError("recall.redis: search 'server' needs vectors in clear; leave secret_env out")
         self._client = connect(url, tls or Tls())
         self._ttl_ms = int(ttl_s * 1000)
+        self._clock = clock
         self._prefix = prefix
         self._sealer = sealer
         self._max_rows = max_rows
@@ -121,7 +126,7 @@ class RedisStore:
         return None if kept is None else kept.answers
 
     async def store(self, key: CacheKey, answers: tuple[Answer, ...]) -> None:
-        await self.put(key, CacheEntry(answers, time.time()), None)
+        await self.put(key, CacheEntry(answers, self._clock()), None)
 
     @property
     def searches(self) -> bool:
@@ -284,7 +289,10 @@ class RedisStore:
     # --- reading replies ---------------------------------------------------------------------------------------
 
     def _read_entry(self, key: CacheKey, body: Any, epochs: Mapping[str, str]) -> CacheEntry | None:
-        return None if body == b"" else read(key, body, epochs, self._sealer, self._counts)
+        found = None if body == b"" else read(key, body, epochs, self._sealer, self._counts)
+        if found is None or not -SKEW_S <= self._clock() - found.stored_at_s <= self._ttl_ms / 1000 + SKEW_S:
+            return None
+        return found
 
     def _read_rows(
         self, tenant: str, feed: IndexPoll | None, streams: list[Any]

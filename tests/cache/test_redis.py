@@ -241,6 +241,34 @@ async def test_entries_die_of_age(server: RedisServer) -> None:
     await cache.close()
 
 
+async def test_an_answer_that_the_servers_clock_keeps_too_long_dies_of_age(server: RedisServer) -> None:
+    """A server whose clock was a day ahead and was set back kept an answer of an hour for 25; what its clock adds is
+    written here."""
+    clock = [time.time()]
+    store = RedisStore(server.url, 60, deadline_s=10, clock=lambda: clock[0])
+    await store.store(asked("q").key, ANSWERS)
+    [name] = server.keys("*:e:*")
+    server.ask("EXPIRE", name, "86460")
+    clock[0] += 100  # within a minute of the end: clocks differ
+    assert await store.look_up(asked("q").key) is not None
+    clock[0] += 25
+    assert await store.look_up(asked("q").key) is None
+    await store.store(asked("q").key, ANSWERS)
+    assert await store.look_up(asked("q").key) is not None
+    await store.close()
+
+
+async def test_an_answer_of_a_gateway_whose_clock_was_ahead_is_made_anew(server: RedisServer) -> None:
+    clock = [time.time() + 86_400]
+    store = RedisStore(server.url, 60, deadline_s=10, clock=lambda: clock[0])
+    await store.store(asked("q").key, ANSWERS)
+    clock[0] -= 30
+    assert await store.look_up(asked("q").key) is not None
+    clock[0] -= 86_370
+    assert await store.look_up(asked("q").key) is None
+    await store.close()
+
+
 async def test_tls_with_a_certificate_of_our_own(tmp_path: Path) -> None:
     key, certificate = self_signed(tmp_path)
     files = ["--tls-cert-file", certificate, "--tls-key-file", key, "--tls-ca-cert-file", certificate]
