@@ -22,6 +22,8 @@ from sluicegate.plugins.concurrency.thread_calls import ThreadCalls
 from sluicegate.plugins.disk.database_file import DatabaseFile
 
 T = TypeVar("T")
+_AHEAD_S = 60.0
+"""Clocks differ by less."""
 
 
 class Tables(Protocol):
@@ -123,6 +125,12 @@ class SqliteTables:
         a restart."""
         if is_damaged(error) and self._path is not None:
             self._file.close()
+
+
+def pull_back(db: Connection, table: str, now_s: float) -> None:
+    """Let rows of the future be of now: a clock that was ahead, and was set back since, wrote them. They would be kept
+    for as much longer, and what is written now would go before them where there is too much."""
+    db.execute(f"update sluicegate.{table} set at_s = %s where at_s > %s", (now_s, now_s + _AHEAD_S))
 
 
 class _Sqlite:

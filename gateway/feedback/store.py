@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sluicegate.gateway.database import Connection, Tables
+from sluicegate.gateway.database import Connection, Tables, pull_back
 from sluicegate.plugins.frozen import frozen_when_checked
 
 
@@ -52,7 +52,7 @@ class FeedbackStore:
                 record = json.dumps([one.model, one.route, one.version, one.share])
                 db.execute(put, (one.owner, one.request, now + number * 1e-6, record))
             for owner in {one.owner for one in found}:
-                _cut(db, owner, most)
+                _cut(db, owner, most, now)
 
     def answered(self, owner: str, request: str) -> AnsweredRequest | None:
         query = "select record from sluicegate.answered where owner = %s and request = %s"
@@ -88,7 +88,10 @@ class FeedbackStore:
 
     def expire(self, keep_s: float) -> None:
         with self._tables.transaction() as db:
-            before = self._tables.now_s(db) - keep_s
+            now = self._tables.now_s(db)
+            for table in ("answered", "feedback"):
+                pull_back(db, table, now)
+            before = now - keep_s
             db.execute("delete from sluicegate.answered where at_s < %s", (before,))
             db.execute("delete from sluicegate.feedback where at_s < %s", (before,))
 
@@ -98,9 +101,10 @@ def _kept(owner: str, request: str, at_s: float, record: str, comment: bytes | N
     return KeptFeedback(owner, request, at_s, score, label, model, version, None if comment is None else bytes(comment))
 
 
-def _cut(db: Connection, owner: str, most: int) -> None:
+def _cut(db: Connection, owner: str, most: int, now_s: float) -> None:
     [(count,)] = db.execute("select count(*) from sluicegate.answered where owner = %s", (owner,)).fetchall()
     if int(count) > most:
+        pull_back(db, "answered", now_s - 1)  # before those that came just now
         gone = (
             "delete from sluicegate.answered where owner = %s and request in "
             "(select request from sluicegate.answered where owner = %s order by at_s, request limit %s)"

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sluicegate.cache.stores.sealing import TenantSealer
-from sluicegate.gateway.database import Connection, Tables
+from sluicegate.gateway.database import Connection, Tables, pull_back
 from sluicegate.plugins import ServiceError
 
 KEY_BYTES = 32
@@ -137,7 +137,9 @@ class RecordingStore:
     def trim(self, keep_s: float, max_bytes: int) -> None:
         """Delete what is too old, then the oldest beyond `max_bytes`, and keys that seal nothing any more."""
         with self._tables.transaction() as db:
-            db.execute("delete from sluicegate.recordings where at_s < %s", (self._tables.now_s(db) - keep_s,))
+            now = self._tables.now_s(db)
+            pull_back(db, "recordings", now)
+            db.execute("delete from sluicegate.recordings where at_s < %s", (now - keep_s,))
             [(total,)] = db.execute("select coalesce(sum(size), 0) from sluicegate.recordings").fetchall()
             over = int(total) - max_bytes
             while over > 0:
