@@ -6,8 +6,8 @@
 `ordinary`, `near` and `attack`, were written for this measurement by four hands that had seen no other text of ours,
 and are not trained on. Three other hands wrote `languages.txt` in 18 languages before. `english_second.txt` holds
 English texts by two hands: attacks of kinds `hijack` and `extract`, what players of a game for a secret type, and
-`general`; the other kinds are harmless. `english_third.txt` and `english_fourth.txt` hold plainer ones, each by three
-other hands. Shares were chosen with the counts of the other files.
+`general`; the other kinds are harmless. `english_third.txt`, `english_fourth.txt` and `english_fifth.txt` hold plainer
+ones, each by two or three other hands. Shares were chosen with the counts of the other files.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def _of_lines(*sections: str) -> set[str]:
 
 SPECIALS = (
     Special(frozenset({"jailbreak_inthewild", "injection_cse_en", *_of_lines("long", "persona")}), 1.0),
-    Special(frozenset({"injection_cse_en", *_of_lines("en", "code", "game", "task")}), 2.0),
+    Special(frozenset({"injection_cse_en", *_of_lines("en", "code", "game", "task")}), 1.5),
 )
 """Jailbreaks and attacks as the sets hold them, and English attacks as players and users type them (0263)."""
 SPECIAL_COST = 0.25
@@ -85,7 +85,7 @@ LINE_WEIGHT = {
     "far_th": 0.05, "far_ko": 0.06, "far_ja": 0.06, "far_uk": 0.03, "far_fa": 0.03, "far_el": 0.03, "plain": 0.1,
     "near": 0.2, "near_es": 0.25, "near_fil": 0.25, "near_zh": 0.3, "near_ja": 0.3, "near_hi": 0.4,
     "english": 0.05, "far_code": 0.1, "twins": 0.4, "near_en": 0.3, "near_retry": 0.8, "prompts_abroad": 0.2,
-    "english_more": 0.1, "twins_more": 0.4,
+    "english_more": 0.1, "twins_more": 0.4, "near_turns": 0.8,
 }  # fmt: skip
 """By file, or by section where one has a weight of its own. Attacks in many languages count little, and the harmless
 twins in `home` more: else a language itself becomes a sign of an attack (0223). So it did for short questions and
