@@ -27,8 +27,9 @@ class DatabaseFile:
         self._connect = connect
         self._connection: sqlite3.Connection | None = None
         self._found: _Identity = None
-        """Which file was opened, and which journal lay beside it."""
+        """Which file was opened."""
         self._beside: dict[Path, _Identity] = {}
+        """Which journal lay beside it."""
 
     def connection(self) -> sqlite3.Connection:
         """Return the connection, to another file where one lies at the path now. Raises what `connect` raises, and

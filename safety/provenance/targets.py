@@ -174,9 +174,8 @@ def targets_at(path: ArgumentPath, value: str, *, inside: Named, levels: int = J
 
 
 def _respelled(text: str, *, named: bool) -> Iterator[str]:
-    """Yield what a value of a known argument is read as: `evil at mail.example`, `/e''tc/pas\\swd` and
-    `$(whoami).evil.example`, a number in words; and
-    behind what a client joins to it."""
+    """Yield what a value of a known argument is read as: `evil at mail.example`, `/e''tc/pas\\swd`,
+    `$(whoami).evil.example` and a number in words; and what follows the address that a client joins to it."""
     if named and _runs_something(text):
         yield _SHELL_QUOTES.sub("", text)
         yield _SUBSTITUTED.sub("x", text)
