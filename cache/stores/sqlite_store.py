@@ -21,7 +21,7 @@ from sluicegate.cache.stores.entry_check import MAX_ENTRY_BYTES, CorruptEntry
 from sluicegate.cache.stores.memory import keepable
 from sluicegate.cache.stores.resilient_calls import ResilientCalls
 from sluicegate.plugins import Answer, CacheKey, Trouble
-from sluicegate.plugins.disk.database_file import DatabaseFile
+from sluicegate.plugins.disk.database_file import DatabaseFile, closed_on_error
 from sluicegate.plugins.errors import Overloaded
 
 T = TypeVar("T")
@@ -291,11 +291,8 @@ class SqliteStore:
             self._path.touch(mode=0o600)
         database = sqlite3.connect(self._path, timeout=0.03, isolation_level="IMMEDIATE", check_same_thread=False)
         database.text_factory = lambda data: data.decode("utf-8", "replace")
-        try:
+        with closed_on_error(database):
             database.executescript(SCHEMA)
-        except sqlite3.Error:
-            database.close()
-            raise
         return database
 
     def _set_aside(self, error: sqlite3.DatabaseError) -> None:

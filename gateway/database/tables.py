@@ -19,7 +19,7 @@ from sluicegate.gateway.database.postgres import Connection, Database, Rows, pat
 from sluicegate.gateway.database.private_file import make_private
 from sluicegate.gateway.database.sqlite_faults import concerns_file, fault_of, is_damaged
 from sluicegate.plugins.concurrency.thread_calls import ThreadCalls
-from sluicegate.plugins.disk.database_file import DatabaseFile
+from sluicegate.plugins.disk.database_file import DatabaseFile, closed_on_error
 
 T = TypeVar("T")
 _AHEAD_S = 60.0
@@ -109,15 +109,12 @@ class SqliteTables:
         if self._path is not None:
             make_private(self._path)
         db = sqlite3.connect(":memory:", timeout=5.0, check_same_thread=False, isolation_level=None)
-        try:
+        with closed_on_error(db):
             db.execute("attach ? as sluicegate", (str(self._path or ":memory:"),))
             db.execute("pragma sluicegate.journal_mode = wal")
             db.execute("pragma sluicegate.synchronous = full")
             db.execute("pragma sluicegate.secure_delete = on")
             db.executescript((KEPT_TABLES + KEPT_WRITERS).replace("create table", "create table if not exists"))
-        except BaseException:
-            db.close()
-            raise
         return db
 
     def _drop_if_damaged(self, error: Exception) -> None:

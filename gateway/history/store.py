@@ -20,7 +20,7 @@ from sluicegate.gateway.history.rail_counts import TABLE, RailKey, add_counts
 from sluicegate.gateway.history.request_filter import HistoryFilter
 from sluicegate.gateway.history.rows import COLUMNS, RequestLine, Verdict, values_of
 from sluicegate.gateway.review.stores.base import Sealer
-from sluicegate.plugins.disk.database_file import DatabaseFile
+from sluicegate.plugins.disk.database_file import DatabaseFile, closed_on_error
 
 FILE = "requests.sqlite3"
 LAYOUT = 1
@@ -185,14 +185,11 @@ class HistoryStore:
 
 def _opened(path: Path | None) -> sqlite3.Connection:
     database = sqlite3.connect(path or ":memory:", timeout=5.0, check_same_thread=False)
-    try:
+    with closed_on_error(database):
         [(layout,)] = database.execute("pragma user_version").fetchall()
         if layout not in (0, LAYOUT):
             database.executescript("drop table if exists requests; drop table if exists verdicts;")
         database.executescript(SCHEMA + (MEMORY_INDEXES if path is None else FILE_INDEXES))
-    except sqlite3.Error:
-        database.close()
-        raise
     return database
 
 

@@ -17,7 +17,7 @@ from sluicegate.gateway.database import Database, DatabaseUnavailable, fault_of,
 from sluicegate.gateway.database.private_file import make_private
 from sluicegate.gateway.mcp.definitions import ToolDefinition
 from sluicegate.plugins import ConfigurationError
-from sluicegate.plugins.disk.database_file import DatabaseFile
+from sluicegate.plugins.disk.database_file import DatabaseFile, closed_on_error
 
 KIND = "mcp_pins"
 Names = tuple[str, str]
@@ -127,15 +127,12 @@ class SqlitePinStore:
         if self._path is not None:
             make_private(self._path)
         db = sqlite3.connect(self._path or ":memory:", check_same_thread=False, isolation_level=None)
-        try:
+        with closed_on_error(db):
             db.executescript("pragma journal_mode = wal; pragma synchronous = full;")
             db.execute(
                 "create table if not exists pins (server text not null, tool text not null, pin text not null, "
                 "primary key (server, tool)) without rowid"
             )
-        except BaseException:
-            db.close()
-            raise
         return db
 
 

@@ -10,12 +10,22 @@ import contextlib
 import logging
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 log = logging.getLogger("sluicegate.files")
 _BESIDE = ("-wal", "-shm")
 _Identity = tuple[int, int] | None
+
+
+@contextlib.contextmanager
+def closed_on_error(connection: sqlite3.Connection) -> Iterator[None]:
+    """Close a new connection if what prepares it fails."""
+    try:
+        yield
+    except BaseException:
+        connection.close()
+        raise
 
 
 class DatabaseFile:

@@ -32,7 +32,7 @@ from sluicegate.gateway.accounts.stores.base import ChangeKey, ImplausibleRows, 
 from sluicegate.gateway.database import fault_of
 from sluicegate.gateway.settings import Limits
 from sluicegate.plugins import BooksUnavailable, ConfigurationError
-from sluicegate.plugins.disk.database_file import DatabaseFile
+from sluicegate.plugins.disk.database_file import DatabaseFile, closed_on_error
 
 BUSY_S = 5.0
 RETRY_S = 60.0
@@ -203,15 +203,12 @@ class SqliteAccountStore:
 
     def _opened(self) -> sqlite3.Connection:
         made = self._connected()
-        try:
+        with closed_on_error(made):
             made.execute("PRAGMA journal_mode = WAL")
             made.execute("PRAGMA synchronous = FULL")
             self._check_format(made)
             made.executescript(_TABLES)
             self._check_columns(made)
-        except BaseException:
-            made.close()
-            raise
         return made
 
     @contextmanager

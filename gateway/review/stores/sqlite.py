@@ -15,7 +15,7 @@ from typing import Any
 from sluicegate.gateway.database.private_file import make_private
 from sluicegate.gateway.review.items import FalsePositiveReport, ReviewItem, Status
 from sluicegate.gateway.review.stores.base import Sealer, Sealing
-from sluicegate.plugins.disk.database_file import DatabaseFile
+from sluicegate.plugins.disk.database_file import DatabaseFile, closed_on_error
 
 ITEM_COLUMNS = ", ".join(field.name for field in fields(ReviewItem))
 REPORT_COLUMNS = ", ".join(field.name for field in fields(FalsePositiveReport))
@@ -116,11 +116,8 @@ class SqliteReviewStore:
         if self._path is not None:
             make_private(self._path)
         database = sqlite3.connect(self._path or ":memory:", timeout=5.0, check_same_thread=False)
-        try:
+        with closed_on_error(database):
             database.executescript(SCHEMA)
-        except sqlite3.Error:
-            database.close()
-            raise
         return database
 
     def _insert(self, table: str, facts: ReviewItem | FalsePositiveReport, body: Any) -> None:
