@@ -100,7 +100,7 @@ def free_bytes(path: Path) -> int:
 def _look_at(path: Path) -> tuple[int, str]:
     """Return the free bytes of a disk, and why it takes no writes, if so. Raises `OSError`."""
     there = _existing(path)
-    return free_bytes(path), unwritable(there if there.is_dir() else there.parent)
+    return free_bytes(there), unwritable(there if there.is_dir() else there.parent)
 
 
 def _existing(path: Path) -> Path:

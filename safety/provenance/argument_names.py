@@ -55,10 +55,15 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 def is_named(argument: str, names: frozenset[str]) -> bool:
     """Return whether an argument's name, or a word of it, is one of `names`."""
-    words = [word.lower() for word in _WORDS.findall(argument)]
+    words = words_of(argument)
     if len(words) > 1 and words[-1] in PROPERTIES:
         return False
     return argument.lower() in names or not names.isdisjoint(words) or not names.isdisjoint(map(_singular, words))
+
+
+def words_of(name: str) -> list[str]:
+    """Return the words of the name of an argument or a tool, in lower case."""
+    return [word.lower() for word in _WORDS.findall(name)]
 
 
 def _singular(word: str) -> str:
@@ -70,14 +75,14 @@ def name_counts(path: tuple[str | int, ...], names: frozenset[str]) -> bool:
     keys = [step for step in reversed(path) if isinstance(step, str)]
     if not keys:
         return False
-    says_nothing = all(word.lower() in GENERIC for word in _WORDS.findall(keys[0]))
+    says_nothing = all(word in GENERIC for word in words_of(keys[0]))
     return any(is_named(key, names) for key in (keys if says_nothing else keys[:1]))
 
 
 def is_last_word(argument: str, names: frozenset[str]) -> bool:
     """Return whether the last word of an argument's name, which says what it is, is one of `names`."""
-    words = _WORDS.findall(argument)
-    return bool(words) and not names.isdisjoint((words[-1].lower(), _singular(words[-1].lower())))
+    words = words_of(argument)
+    return bool(words) and not names.isdisjoint((words[-1], _singular(words[-1])))
 
 
 def is_cell(tool: str, path: tuple[str | int, ...], names: frozenset[str]) -> bool:
@@ -89,4 +94,4 @@ def is_cell(tool: str, path: tuple[str | int, ...], names: frozenset[str]) -> bo
 
 def says(tool: str, words: frozenset[str]) -> bool:
     """Return whether a word of a tool's name is one of `words`."""
-    return not words.isdisjoint(_singular(word.lower()) for word in _WORDS.findall(tool))
+    return not words.isdisjoint(_singular(word) for word in words_of(tool))

@@ -20,7 +20,7 @@ from sluicegate.safety.provenance.argument_names import (
     name_counts,
 )
 from sluicegate.safety.provenance.loads import BEGINS, still_open
-from sluicegate.safety.provenance.nested import ArgumentPath, LongJson, begins_json
+from sluicegate.safety.provenance.nested import ArgumentPath, LongJson, begins_json, name_at
 from sluicegate.safety.provenance.spelling import clean
 from sluicegate.safety.provenance.targets import (
     CallTarget,
@@ -60,7 +60,7 @@ class ArgumentReader:
         self._harmless = harmless
         self._names = names
         self._path = path
-        self._argument = next((step for step in reversed(path) if isinstance(step, str)), "")
+        self._argument = name_at(path)
         self._named = not is_text and name_counts(path, names)
         self._ends_range = self._named and not name_counts(path, names - {"to"})
         """Whether only `to` names the argument, which may also be the end of something."""
@@ -137,8 +137,7 @@ class ArgumentReader:
         return targets
 
     def _counts(self, path: ArgumentPath) -> bool | None:
-        own = next((step for step in reversed(path) if isinstance(step, str)), "")
-        return None if own.lower() in self._harmless else name_counts((*self._path, *path), self._names)
+        return None if name_at(path).lower() in self._harmless else name_counts((*self._path, *path), self._names)
 
 
 def _is(target: CallTarget, kind: str, pattern: re.Pattern[str]) -> bool:

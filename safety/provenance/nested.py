@@ -25,6 +25,11 @@ _FOLDED = re.compile(r"\r?\n[ \t]")
 _LINE = re.compile(r"\s*(?:- )?([\w-]{1,64})\s*:[ \t]+(\S.*)")
 
 
+def name_at(path: ArgumentPath) -> str:
+    """Return the name of the argument at `path`, or of the one whose list it is in; "" for none."""
+    return next((step for step in reversed(path) if isinstance(step, str)), "")
+
+
 def values_in(text: str) -> Iterator[tuple[ArgumentPath, str]]:
     """Yield path and text of the strings, numbers and keys that `text` holds, if it is in one of these notations."""
     bare = text.strip(_BLANKS)

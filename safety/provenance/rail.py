@@ -21,7 +21,7 @@ from functools import partial
 from sluicegate.plugins import Caller, Channel, RailProperties, RailSession, Request, Verdict
 from sluicegate.safety.provenance.argument_names import JOURNEY_WORDS, NAMES, is_cell, says
 from sluicegate.safety.provenance.argument_reader import ArgumentReader
-from sluicegate.safety.provenance.nested import ArgumentPath
+from sluicegate.safety.provenance.nested import ArgumentPath, name_at
 from sluicegate.safety.provenance.sources import ForeignText, ProvenanceTexts
 from sluicegate.safety.provenance.targets import LONGEST, CallTarget
 from sluicegate.safety.rails.match_rails import PassSession
@@ -79,7 +79,7 @@ class PlacedProvenanceRail:
 
     def open(self, request: Request, caller: Caller, channel: Channel) -> RailSession:
         own = self.rail.settings
-        argument = next((step for step in reversed(self.path) if isinstance(step, str)), "")
+        argument = name_at(self.path)
         if channel != "tool_arguments" or any(fnmatchcase(self.tool, pattern) for pattern in own.exempt):
             return PassSession()
         is_text = argument.lower() in own.harmless_arguments or is_cell(self.tool, self.path, self.rail.names)
@@ -94,7 +94,7 @@ class ProvenanceSession:
         """Open a session for the string at `path`. `kind`: as of `ArgumentReader`."""
         self._rail = rail
         self._request = request
-        self._argument = next((step for step in reversed(path) if isinstance(step, str)), "")
+        self._argument = name_at(path)
         harmless = rail.settings.harmless_arguments
         self._new_reader = partial(ArgumentReader, path, rail.names, harmless, **kind)
         self._reader = self._new_reader()

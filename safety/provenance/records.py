@@ -14,8 +14,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from sluicegate.safety.provenance.argument_names import words_of
+
 MIN_NAME_CHARS = 3
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _SAYS_NOTHING = frozenset(["id", "ids", "uuid", "key", "name", "login", "slug", "number", "target", "to", "new"])
 _LISTS = frozenset(["list", "search", "find", "lookup", "get", "query", "all", "by", "name", "index", "browse"])
 _PEOPLE = frozenset([
@@ -30,7 +31,7 @@ _AROUND = frozenset(["result", "item", "data", "value", "record", "entrie", "lis
 def lists(tool: str, argument: str) -> bool:
     """Return whether `tool` lists what `argument` names by its id."""
     said = _words(argument) - _SAYS_NOTHING
-    words = [_singular(word.lower()) for word in _WORDS.findall(tool)]
+    words = [_singular(word) for word in words_of(tool)]
     rest = [word for word in words if word not in _LISTS]
     if not said or not rest or len(rest) == len(words):
         return False
@@ -63,7 +64,7 @@ def _values(record: dict[str, Any], keys: re.Pattern[str]) -> set[str]:
 
 
 def _words(name: str) -> set[str]:
-    return {_singular(word.lower()) for word in _WORDS.findall(name)}
+    return {_singular(word) for word in words_of(name)}
 
 
 def _singular(word: str) -> str:
