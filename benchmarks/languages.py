@@ -1,13 +1,16 @@
-"""Measure head `injection` on texts written for it: ordinary requests, harmless ones near attacks, and attacks.
+"""Measure a head for requests on texts written for it: ordinary requests, harmless ones near attacks, and attacks.
 
     python -m benchmarks.languages [--data FILE.txt]
+    python -m benchmarks.languages --head harm --data benchmarks/harmful.txt
 
 `FILE` has sections `[language kind]` and a text a line; `\\n` is a line break. The default's, in 24 languages of kinds
 `ordinary`, `near` and `attack`, were written for this measurement by four hands that had seen no other text of ours,
 and are not trained on. Three other hands wrote `languages.txt` in 18 languages before. `english_second.txt` holds
 English texts by two hands: attacks of kinds `hijack` and `extract`, what players of a game for a secret type, and
-`general`; the other kinds are harmless. `english_third.txt`, `english_fourth.txt` and `english_fifth.txt` hold plainer
-ones, each by two or three other hands. Shares were chosen with the counts of the other files.
+`general`; the other kinds are harmless. `english_third.txt`, `english_fourth.txt`, `english_fifth.txt` and
+`english_sixth.txt` hold plainer ones, each by one to three other hands. `languages_third.txt` holds 17 languages by
+another hand, `harmful.txt` requests for something harmful in 13, and harmless ones, for head `harm`. Shares were chosen
+with the counts of the other files.
 """
 
 from __future__ import annotations
@@ -49,12 +52,15 @@ def texts(file: Path) -> dict[tuple[str, str], list[str]]:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    asked = common.parser(__doc__, TEXTS, 0, "texts of each language and kind").parse_args(argv)
+    parser = common.parser(__doc__, TEXTS, 0, "texts of each language and kind")
+    parser.add_argument("--head", choices=("injection", "harm"), default="injection")
+    asked = parser.parse_args(argv)
     detector = Detector(load())
+    judge = detector.injection if asked.head == "injection" else detector.harm
     counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for (language, kind), found in texts(asked.data).items():
         read = found[: asked.limit or None]
-        rings = sum(detector.injection(text).score > RINGS for text in read)
+        rings = sum(judge(text).score > RINGS for text in read)
         for name in (f"{GROUPS.get(language, OTHERS)}, {kind}", f"{language}, {kind}"):
             counts[name][0] += rings
             counts[name][1] += len(read)

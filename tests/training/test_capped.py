@@ -28,8 +28,8 @@ def test_a_cap_takes_the_largest_weights_to_a_share_of_the_one_at_its_rank() -> 
     assert np.array_equal(capped.chars, free.chars)  # none is above zero
 
 
-def test_head_injection_is_held_to_fewer_false_alarms_than_the_others() -> None:
-    """Eight harmless texts in a thousand lie above its threshold, of the others one in a hundred."""
+def test_heads_for_requests_are_held_to_fewer_false_alarms_than_one_in_a_hundred() -> None:
+    """Eight harmless texts in a thousand lie above the threshold of `injection`, seven above that of `harm`."""
     rng = np.random.default_rng(0)
 
     def scored(of: str, bad: bool, middle: float, many: int) -> list[Scored]:
@@ -46,5 +46,5 @@ def test_head_injection_is_held_to_fewer_false_alarms_than_the_others() -> None:
     ]
     found = calibrated([*users, *documents])
     above = {head: sum(s.raw[head] > found[head][1] for s in harmless) for head in ("injection", "harm")}
-    assert above == {"injection": 8, "harm": 10}
-    assert threshold(classes("harm", users)[1], 0.01) == found["harm"][1]
+    assert above == {"injection": 8, "harm": 7}
+    assert threshold(classes("harm", users)[1], 0.0075) == found["harm"][1]

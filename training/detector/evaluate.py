@@ -24,8 +24,9 @@ from training.detector.material import Material
 
 FOLDS = 5
 FALSE_POSITIVES = 0.01
-STRICTER = {"injection": 0.0085}
-"""Heads with fewer: what folds find beyond the aims is given for fewer alarms elsewhere (0210, 0220, 0240, 0258)."""
+STRICTER = {"injection": 0.0085, "harm": 0.0075}
+"""Heads with fewer: what folds find beyond the aims is given for fewer alarms elsewhere (0210, 0220, 0240, 0258,
+0266)."""
 IN_DOCUMENTS = 0.00125
 """Of harmless documents that head `injection` may call one."""
 SAFE_LOOK_ALIKES = 0.05

@@ -3,7 +3,8 @@
 Head `injection` is a mean of two: one of n-grams, and one that reads concepts too and learns from more texts, which
 finds more in sources that nothing is known of, and alone finds less in those that are. Beside them the lowest of three
 counts: the first, and the second fitted to either half of the harmless sources; and a small network. Its specialists
-learn some attacks alone, from the rows of the second and from lines that no other member learns from.
+learn some attacks alone, from the rows of the second and from lines that no other member learns from. Head `harm`
+counts each n-gram of a window once, and has a specialist for other languages.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import zlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from sluicegate.safety.detection.classifier import Head
+from sluicegate.safety.detection.classifier import BIAS, Head
 from training.detector import data, shares
 from training.detector.data import Example
-from training.detector.fit import Row, counted_once, fit, mixed
+from training.detector.fit import Row, counted_once, fit, mixed, pruned
 from training.detector.network import fit_network
 
 
@@ -40,25 +41,28 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """Head -> everything it may learn from; `concepts`: what the member of head `injection` that reads them does, and
-    `special`: what its specialists learn from besides."""
+    """Head -> everything it may learn from; `concepts`: what the member of head `injection` that reads them does;
+    `special`: head -> what its specialists learn from besides."""
 
     items: dict[str, list[Item]]
     concepts: list[Item]
-    special: list[Item]
+    special: dict[str, list[Item]]
 
     def train(self, head: str, keep: Callable[[Example], bool] = lambda _: True, without: Collection[str] = ()) -> Head:
         """Fit on the examples that `keep` admits and on all generated items but those of the kinds `without`."""
 
-        def kept(items: list[Item]) -> list[Item]:
+        def kept(items: Iterable[Item]) -> list[Item]:
             wanted = (item for item in items if item.kind not in without)
             return [item for item in wanted if item.example is None or keep(item.example)]
 
-        rows = [item.row for item in kept(self.items[head])]
-        found = fit(rows, shares.COST[head], capped=head == "injection")
+        items = kept(self.items[head])
+        found = fit([item.row for item in items], shares.COST[head], capped=head != "document")
+        if head == "harm":
+            found = pruned(counted_once(found))
         if head == "injection" and self.concepts:
-            found = _joined(found, kept(self.concepts))
-            found = replace(found, specialists=_specialists(kept([*self.concepts, *self.special])))
+            items = kept(self.concepts)
+            found = _joined(found, items)
+        found = replace(found, specialists=_specialists(head, [*items, *kept(self.special.get(head, ()))]))
         return replace(found, part_share=shares.PART_SHARE[head])
 
 
@@ -79,10 +83,10 @@ def _joined(first: Head, concepts: list[Item]) -> Head:
     )
 
 
-def _specialists(items: Sequence[Item]) -> tuple[Head, ...]:
-    """Return a head for each of `shares.SPECIALS` of which there are attacks among `items`."""
+def _specialists(head: str, items: Sequence[Item]) -> tuple[Head, ...]:
+    """Return a small head for each of the head's `shares.SPECIALS` of which there are attacks among `items`."""
     found = []
-    for special in shares.SPECIALS:
+    for special in shares.SPECIALS.get(head, ()):
         attacks = [
             replace(item.row, weight=special.weight * item.row.weight)
             for item in items
@@ -90,7 +94,8 @@ def _specialists(items: Sequence[Item]) -> tuple[Head, ...]:
         ]
         if attacks:
             rows = [*attacks, *(item.row for item in items if not item.row.bad)]
-            found.append(counted_once(fit(rows, shares.SPECIAL_COST, capped=True)))
+            fitted = pruned(counted_once(fit(rows, shares.SPECIAL_COST[head], capped=True)))
+            found.append(replace(fitted, bias=fitted.bias - special.behind / BIAS))
     return tuple(found)
 
 

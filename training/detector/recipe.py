@@ -27,7 +27,7 @@ from training.detector import (
     wording,
 )
 from training.detector.data import Example
-from training.detector.fit import Row, concept_row, segment_rows, text_row, window_rows
+from training.detector.fit import Row, concept_row, once_row, segment_rows, text_row, window_rows
 from training.detector.material import Item, Material
 from training.detector.phrases import wider
 from training.detector.published import NOTHING_PUBLISHED, Published
@@ -61,7 +61,11 @@ def gather(sets: dict[str, list[Example]], folders: Sequence[Path], others: Publ
     with wider():
         concepts = _concepts(sets, folders, known)
         concepts += _published(others, known, concept_row, shares.PACKAGE_WEIGHT)
-    return Material(items, concepts, _lines(known, concept_row, shares.SPECIAL_LINES_EACH))
+    special = {
+        "injection": _lines(known, concept_row, shares.SPECIAL_LINES_EACH["injection"]),
+        "harm": _lines(known, once_row, shares.SPECIAL_LINES_EACH["harm"], shares.HARM_LINE_WEIGHT),
+    }
+    return Material(items, concepts, special)
 
 
 def _concepts(sets: dict[str, list[Example]], folders: Sequence[Path], known: set[str]) -> list[Item]:
@@ -96,18 +100,19 @@ def _injection(
     return items + [Item(read(text, False, shares.FOREIGN_WEIGHT)) for text in own.foreign]
 
 
-def _lines(known: Collection[str], read: Reader, many: Mapping[str, int]) -> list[Item]:
+def _lines(
+    known: Collection[str], read: Reader, many: Mapping[str, int], weights: Mapping[str, float] = shares.LINE_WEIGHT
+) -> list[Item]:
     """Return the whole texts of some files; they have draws of their own, so that no other text changes with them."""
     return [
-        Item(read(text, name in shares.ATTACK_LINES, _line_weight(name, kind)), None, f"line_{kind}")
+        Item(read(text, name in shares.ATTACK_LINES, _line_weight(weights, name, kind)), None, f"line_{kind}")
         for name, each in many.items()
         for kind, text in lines.drawn(name, each, shares.SEED)
         if data.key(text) not in known
     ]
 
 
-def _line_weight(name: str, kind: str) -> float:
-    weights = shares.LINE_WEIGHT
+def _line_weight(weights: Mapping[str, float], name: str, kind: str) -> float:
     return weights[name] if name == "attacks" and kind != "planted" else weights.get(kind, weights[name])
 
 
@@ -158,20 +163,25 @@ def _attack_weight(package: str) -> float:
 
 
 def _harm(sets: dict[str, list[Example]], own: Own, rng: random.Random, known: set[str]) -> list[Item]:
-    items = [_item(e, e.bad) for name in data.HARM for e in sets.get(name, ())]
-    items += [_item(e, False) for name in data.BENIGN for e in sets.get(name, ())]
-    items += [_item(e, e.bad, shares.PROSE_WEIGHT) for e in sets.get("harm_openai_moderation", ())]
+    read = once_row
+    items = [_item(e, e.bad, 1.0, read) for name in data.HARM for e in sets.get(name, ())]
+    items += [_item(e, False, 1.0, read) for name in data.BENIGN for e in sets.get(name, ())]
+    items += [_item(e, e.bad, shares.PROSE_WEIGHT, read) for e in sets.get("harm_openai_moderation", ())]
     weight = shares.GENERATED_WEIGHT["harm"]
-    items += _made(rng, generate.harmful, "harmful", True, weight, known)
-    items += _made(rng, generate.safe_look_alike, "safe", False, weight, known)
-    items += _made(rng, generate.risky, "risky", True, shares.RISK_WEIGHT, known)
-    items += _made(rng, generate.fair, "fair", False, shares.RISK_WEIGHT, known)
-    items += _made(rng, generate.harmless, "look_alike", False, weight, known)
-    items += _made(rng, generate.ordinary, "look_alike", False, weight, known)
-    items += _made(rng, generate.compose, "look_alike", False, weight, known)
-    items += [Item(text_row(text, False, weight), None, kind) for kind, text in own.requests[::3]]
-    items += [_item(e, False, weight) for e in _of_tools(sets)]
-    return items + [Item(text_row(text, False, shares.FOREIGN_WEIGHT)) for text in own.foreign[::3]]
+    for make, count, bad, each in (
+        (generate.harmful, "harmful", True, weight),
+        (generate.safe_look_alike, "safe", False, weight),
+        (generate.risky, "risky", True, shares.RISK_WEIGHT),
+        (generate.fair, "fair", False, shares.RISK_WEIGHT),
+        (generate.harmless, "look_alike", False, weight),
+        (generate.ordinary, "look_alike", False, weight),
+        (generate.compose, "look_alike", False, weight),
+    ):
+        items += _made(rng, make, count, bad, each, known, read=read, times=shares.HARM_DRAWS)
+    items += [Item(read(text, False, weight), None, kind) for kind, text in own.requests[::3]]
+    items += [_item(e, False, weight, read) for e in _of_tools(sets)]
+    items += _lines(known, read, shares.HARM_LINES_EACH, shares.HARM_LINE_WEIGHT)
+    return items + [Item(read(text, False, shares.FOREIGN_WEIGHT)) for text in own.foreign[::3]]
 
 
 def _document(sets: dict[str, list[Example]], own: Own, rng: random.Random, known: set[str]) -> list[Item]:
@@ -255,6 +265,8 @@ def _made(
     known: Collection[str],
     kind: str = "",
     read: Reader = text_row,
+    times: int = 1,
 ) -> list[Item]:
-    texts = dict.fromkeys(make(rng) for _ in range(shares.GENERATED[count]))
-    return [Item(read(text, bad, weight), None, kind) for text in texts if data.key(text) not in known]
+    """Compose `times` as many distinct texts as `shares.GENERATED` says, each of which counts as much less."""
+    texts = dict.fromkeys(make(rng) for _ in range(times * shares.GENERATED[count]))
+    return [Item(read(text, bad, weight / times), None, kind) for text in texts if data.key(text) not in known]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SEED = 0
-COST = {"injection": 0.4, "document": 1.0, "harm": 1.0}
-"""The less, the flatter the weights. With many texts of other authors less finds more at the same alarms (0200)."""
+COST = {"injection": 0.4, "document": 1.0, "harm": 4.0}
+"""The less, the flatter the weights. With many texts of other authors less finds more at the same alarms (0200). Head
+`harm` counts each n-gram once and is capped, so that more is needed to tell its classes apart (0266)."""
 REQUESTS = {
     "task": 4000, "everyday": 1200, "code": 900, "play": 700, "long_play": 1500, "mail": 600, "sum": 400,
     "puzzle": 60, "alike": 1500, "tongue": 1200, "turn": 1800, "agent": 2000,
@@ -31,23 +32,35 @@ NETWORK_SCALE = 0.385
 
 @dataclass(frozen=True, slots=True)
 class Special:
-    """What one specialist of head `injection` learns: the attacks of these sources (`Item.source`), which count
-    `weight` as much as elsewhere, beside all harmless texts."""
+    """What one specialist of a head learns: the attacks of these sources (`Item.source`), which count
+    `weight` as much as elsewhere, beside all harmless texts. `behind`: how far its scores stand behind those of the
+    others."""
 
     sources: frozenset[str]
     weight: float
+    behind: float = 0.0
 
 
-def _of_lines(*sections: str) -> set[str]:
-    return {f"gen:line_far_{section}" for section in sections}
+def _of_lines(*sections: str) -> frozenset[str]:
+    return frozenset(f"gen:line_{section}" for section in sections)
 
 
-SPECIALS = (
-    Special(frozenset({"jailbreak_inthewild", "injection_cse_en", *_of_lines("long", "persona")}), 1.0),
-    Special(frozenset({"injection_cse_en", *_of_lines("en", "code", "game", "task")}), 1.5),
-)
-"""Jailbreaks and attacks as the sets hold them, and English attacks as players and users type them (0263)."""
-SPECIAL_COST = 0.25
+_PARTED = (
+    "ar", "bn", "de", "es", "fa", "fil", "fr", "hi", "id", "it", "ja", "ko", "pt", "ru", "tr", "uk", "vi", "zh",
+)  # fmt: skip
+"""Languages with many lines, but Thai, whose words are not parted."""
+SPECIALS = {
+    "injection": (
+        Special(frozenset({"jailbreak_inthewild", "injection_cse_en", *_of_lines("far_long", "far_persona")}), 1.0),
+        Special(frozenset({"injection_cse_en", *_of_lines("far_en", "far_code", "far_game", "far_task")}), 1.5),
+        Special(_of_lines(*(f"far_{more}{code}" for more in ("", "more_") for code in _PARTED)), 1.0, 0.15),
+    ),
+    "harm": (Special(_of_lines(*(f"harmful_{code}" for code in (*_PARTED, "th"))), 1.0, 0.1),),
+}
+"""Of head `injection`: jailbreaks and attacks as the sets hold them, English attacks as players and users type them
+(0263), and attacks in other languages, without Thai, where messages of programs would ring. Of head `harm`: requests in
+other languages (0266)."""
+SPECIAL_COST = {"injection": 0.25, "harm": 1.0}
 WORDINGS = 4
 """How often a template is filled with passages of ours."""
 DOCSTRINGS = 2000
@@ -64,19 +77,31 @@ GENERATED = {
     "fair": 4000,
     "document": 700,
 }
+HARM_DRAWS = 3
+"""How many times as many for head `harm`, each at a third of its weight: by which texts a seed drew, its limit moved by
+what five of 94 harmful requests are (0266)."""
 GENERATED_WEIGHT = {"injection": 0.3, "document": 0.5, "harm": 0.05}
 LINES_EACH = {
     "harmless": 8, "attacks": 8, "short": 40, "abroad": 12, "afar": 12, "home": 12, "daily": 12, "forms": 8,
     "far": 6, "near": 6, "plain": 6, "english": 6, "twins": 6, "prompts_abroad": 6,
 }  # fmt: skip
 """How many texts are drawn of each line of the files of `phrases/lines`; short ones have many choices."""
-SPECIAL_LINES_EACH = {"english_more": 6, "twins_more": 6}
+SPECIAL_LINES_EACH = {
+    "injection": {"english_more": 6, "twins_more": 6, "tongues": 6, "tongue_twins": 6},
+    "harm": {"harmful_abroad": 4},
+}
 """The same of those that specialists alone learn from: in a head for everything they cost attacks of other kinds
 (0262)."""
 TOOL_LINES_EACH = 12
 """The same of the file `tools`, for head `document` alone: what frameworks say between turns stands in results of
 tools, too (0258)."""
-ATTACK_LINES = frozenset({"attacks", "abroad", "afar", "far", "english", "english_more"})
+HARM_LINES_EACH = {
+    "harmful": 4, "fair": 4, "tongue_twins": 1, "harmless": 1, "near": 1, "home": 1, "daily": 1, "forms": 1, "twins": 1,
+}  # fmt: skip
+"""The same of the files that head `harm` learns from."""
+ATTACK_LINES = frozenset(
+    {"attacks", "abroad", "afar", "far", "english", "english_more", "tongues", "harmful", "harmful_abroad"}
+)
 LINE_WEIGHT = {
     "harmless": 0.3, "attacks": 0.1, "short": 0.3, "abroad": 0.05, "afar": 0.02, "home": 0.2, "daily": 0.2,
     "forms": 0.2, "planted": 0.3, "tongue": 0.45, "worldwide": 0.45, "imagine": 0.45, "game": 0.45, "encode": 0.45,
@@ -85,12 +110,17 @@ LINE_WEIGHT = {
     "far_th": 0.05, "far_ko": 0.06, "far_ja": 0.06, "far_uk": 0.03, "far_fa": 0.03, "far_el": 0.03, "plain": 0.1,
     "near": 0.2, "near_es": 0.25, "near_fil": 0.25, "near_zh": 0.3, "near_ja": 0.3, "near_hi": 0.4,
     "english": 0.05, "far_code": 0.1, "twins": 0.4, "near_en": 0.3, "near_retry": 0.8, "prompts_abroad": 0.2,
-    "english_more": 0.1, "twins_more": 0.4, "near_turns": 0.8,
+    "english_more": 0.1, "twins_more": 0.4, "near_turns": 0.8, "tongues": 0.1, "tongue_twins": 0.8,
 }  # fmt: skip
 """By file, or by section where one has a weight of its own. Attacks in many languages count little, and the harmless
 twins in `home` more: else a language itself becomes a sign of an attack (0223). So it did for short questions and
 wishes of every day, until those in `daily` were there (0231). The twins of English attacks count most: else a lively
 style is a sign of one (0260)."""
+HARM_LINE_WEIGHT = {
+    "harmful": 0.04, "harmful_abroad": 0.25, "fair": 0.5, "fair_en": 0.3, "tongue_twins": 0.2, "harmless": 0.1,
+    "near": 0.1, "home": 0.1, "daily": 0.1, "forms": 0.1, "twins": 0.1,
+}  # fmt: skip
+"""The same in head `harm`."""
 REQUEST_WEIGHT = 0.6
 """Of our own requests in head `injection`."""
 TONGUE_WEIGHT = 1.5
