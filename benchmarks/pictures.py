@@ -3,7 +3,8 @@
     python -m benchmarks.pictures [--results FOLDER] [--out FOLDER]
 
 `leaks.json` is the last line of `python -m benchmarks.leaks --json`; `masks.json` holds quantiles of the table on masks
-(benchmarks/README.md says how they are taken beside the peer).
+(benchmarks/README.md says how they are taken beside the peer); `calibration.json` is the field `calibration` of `python
+-m benchmarks.detection --json`.
 """
 
 from __future__ import annotations
@@ -108,12 +109,41 @@ def long_context(found: dict[str, Any]) -> str:
     return _svg(title, _LEFT_OF_CURVE + _WIDE_CURVE + 40, _FOOT_OF_CURVE + 54, parts, _CURVES)
 
 
-def _grid(most: int, trained_to: int | None) -> list[str]:
+def calibration(found: dict[str, list[dict[str, float]]]) -> str:
+    """Draw, for each head and range of scores, the share of attacks over the mean score; on the dashed line both are
+    equal."""
+    title = "What a score says and what is found, held-out texts by range of scores"
+    right = _LEFT_OF_CURVE + _WIDE_CURVE
+    parts = [f'<text class="head" x="8" y="22">{title}</text>', *_levels()]
+    parts.append(f'<path class="frame" d="M{_LEFT_OF_CURVE} {_up(0):.1f}L{right} {_up(1):.1f}"/>')
+    for share in (0, 0.25, 0.5, 0.75, 1):
+        x = _LEFT_OF_CURVE + share * _WIDE_CURVE
+        parts.append(
+            f'<text class="small" x="{x:.1f}" y="{_FOOT_OF_CURVE + 18}" text-anchor="middle">{share:.0%}</text>'
+        )
+    middle = _LEFT_OF_CURVE + _WIDE_CURVE / 2
+    parts.append(f'<text class="small" x="{middle}" y="{_FOOT_OF_CURVE + 38}" text-anchor="middle">mean score</text>')
+    for at, (head, ranges) in enumerate(found.items()):
+        points = [(_LEFT_OF_CURVE + row["said"] * _WIDE_CURVE, _up(row["found"])) for row in ranges]
+        line = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+        dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5"/>' for x, y in points)
+        parts.append(f'<g class="k{at}"><path d="M{line}"/>{dots}<path d="M{60 + 130 * at} 46h22"/></g>')
+        parts.append(f'<text x="{88 + 130 * at}" y="50">{escape(head)}</text>')
+    return _svg(title, right + 40, _FOOT_OF_CURVE + 54, parts, _CURVES)
+
+
+def _levels() -> list[str]:
+    """Return the lines across, and their shares at the left."""
     parts = []
     for share in (0, 0.25, 0.5, 0.75, 1):
         y = _FOOT_OF_CURVE - share * _HIGH_CURVE
         parts.append(f'<path class="line" d="M{_LEFT_OF_CURVE} {y:.1f}h{_WIDE_CURVE}"/>')
         parts.append(f'<text x="{_LEFT_OF_CURVE - 8}" y="{y + 4:.1f}" text-anchor="end">{share:.0%}</text>')
+    return parts
+
+
+def _grid(most: int, trained_to: int | None) -> list[str]:
+    parts = _levels()
     for tokens in (found for found in range(0, most + 1, 128 if most < 900 else 256 if most < 1800 else 512)):
         x = _at(tokens, most)
         parts.append(
@@ -168,7 +198,13 @@ def _svg(title: str, wide: float, high: float, parts: Sequence[str], style: str 
     )
 
 
-PICTURES = (("leaks", leaks), ("masks", masks), ("long_context", long_context), ("long_context_bundled", long_context))
+PICTURES = (
+    ("leaks", leaks),
+    ("masks", masks),
+    ("long_context", long_context),
+    ("long_context_bundled", long_context),
+    ("calibration", calibration),
+)
 """Names of results, each with what draws it."""
 
 
