@@ -46,13 +46,15 @@ def _copied(head: Head) -> Head:
 
 
 def change_of(before: Head, after: Head) -> float:
-    """Return how far the weights moved, as a share of the length of the head's own."""
+    """Return how far the weights moved, as a share of the length of the head's own. A head may count each feature once,
+    and have no weights of another kind before the first change."""
     moved = [
         new - old
         for one, other in zip(before.members, after.members, strict=True)
         for old, new in ((one.words, other.words), (one.chars, other.chars))
     ]
-    return float(np.linalg.norm(np.concatenate(moved)) / np.linalg.norm(np.concatenate((before.words, before.chars))))
+    own = [w for w in (before.words, before.chars, before.words_once, before.chars_once) if w is not None]
+    return float(np.linalg.norm(np.concatenate(moved)) / np.linalg.norm(np.concatenate(own)))
 
 
 def _moved(name: str, head: Head, row: RedteamRow, margin: float) -> bool:
