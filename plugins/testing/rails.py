@@ -6,6 +6,7 @@ cannot be stopped.
 
 from __future__ import annotations
 
+import gc
 import sys
 import tracemalloc
 from collections.abc import Iterator, Sequence
@@ -294,6 +295,7 @@ def _kept_more(rail: OutputRail, length: int, channel: Channel) -> int:
         for character in _long_text(length):
             if getattr(session.feed(character), "block", None) is not None:
                 break
+        gc.collect()  # else garbage of the first half that goes in the second hides what the session keeps
         kept.append(tracemalloc.get_traced_memory()[0])
     if not tracing:
         tracemalloc.stop()
