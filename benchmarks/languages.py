@@ -10,7 +10,7 @@ English texts by two hands: attacks of kinds `hijack` and `extract`, what player
 `general`; the other kinds are harmless. `english_third.txt`, `english_fourth.txt`, `english_fifth.txt` and
 `english_sixth.txt` hold plainer ones, each by one to three other hands. `languages_third.txt` holds 17 languages by
 another hand, `harmful.txt` requests for something harmful in 13, and harmless ones, for head `harm`. Shares were chosen
-with the counts of the other files.
+with the counts of these files, but for `english_fourth.txt`, `english_sixth.txt` and `languages_third.txt`.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ _STYLE = (
 )
 _ROW, _LEFT, _WIDE = 28, 250, 420
 _LEFT_OF_CURVE, _WIDE_CURVE, _HIGH_CURVE, _FOOT_OF_CURVE = 60, 660, 240, 314
+_TICKS = (0, 0.25, 0.5, 0.75, 1)
 _CURVES = (
     ".k0,.k1,.k2{fill:none;stroke-width:2}.k0{stroke:#0b6f92}.k1{stroke:#b4552d}.k2{stroke:#6b5ca5}"
     ".whisker{stroke-width:1;opacity:.7}.k0 circle{fill:#0b6f92}.k1 circle{fill:#b4552d}.k2 circle{fill:#6b5ca5}"
@@ -104,8 +105,7 @@ def long_context(found: dict[str, Any]) -> str:
     parts = [f'<text class="head" x="8" y="22">{escape(title)}</text>', *_grid(most, found.get("trained_to"))]
     for at, kind in enumerate(dict.fromkeys(row["kind"] for row in rows)):
         parts += _curve([row for row in rows if row["kind"] == kind], most, at)
-        parts.append(f'<g class="k{at}"><path d="M{60 + 130 * at} 46h22"/></g>')
-        parts.append(f'<text x="{88 + 130 * at}" y="50">{escape(kind)}</text>')
+        parts += _key(kind, at)
     return _svg(title, _LEFT_OF_CURVE + _WIDE_CURVE + 40, _FOOT_OF_CURVE + 54, parts, _CURVES)
 
 
@@ -116,7 +116,7 @@ def calibration(found: dict[str, list[dict[str, float]]]) -> str:
     right = _LEFT_OF_CURVE + _WIDE_CURVE
     parts = [f'<text class="head" x="8" y="22">{title}</text>', *_levels()]
     parts.append(f'<path class="frame" d="M{_LEFT_OF_CURVE} {_up(0):.1f}L{right} {_up(1):.1f}"/>')
-    for share in (0, 0.25, 0.5, 0.75, 1):
+    for share in _TICKS:
         x = _LEFT_OF_CURVE + share * _WIDE_CURVE
         parts.append(
             f'<text class="small" x="{x:.1f}" y="{_FOOT_OF_CURVE + 18}" text-anchor="middle">{share:.0%}</text>'
@@ -125,17 +125,15 @@ def calibration(found: dict[str, list[dict[str, float]]]) -> str:
     parts.append(f'<text class="small" x="{middle}" y="{_FOOT_OF_CURVE + 38}" text-anchor="middle">mean score</text>')
     for at, (head, ranges) in enumerate(found.items()):
         points = [(_LEFT_OF_CURVE + row["said"] * _WIDE_CURVE, _up(row["found"])) for row in ranges]
-        line = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
-        dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5"/>' for x, y in points)
-        parts.append(f'<g class="k{at}"><path d="M{line}"/>{dots}<path d="M{60 + 130 * at} 46h22"/></g>')
-        parts.append(f'<text x="{88 + 130 * at}" y="50">{escape(head)}</text>')
+        line, dots = _line_and_dots(points)
+        parts += [f'<g class="k{at}">{line}{dots}</g>', *_key(head, at)]
     return _svg(title, right + 40, _FOOT_OF_CURVE + 54, parts, _CURVES)
 
 
 def _levels() -> list[str]:
     """Return the lines across, and their shares at the left."""
     parts = []
-    for share in (0, 0.25, 0.5, 0.75, 1):
+    for share in _TICKS:
         y = _FOOT_OF_CURVE - share * _HIGH_CURVE
         parts.append(f'<path class="line" d="M{_LEFT_OF_CURVE} {y:.1f}h{_WIDE_CURVE}"/>')
         parts.append(f'<text x="{_LEFT_OF_CURVE - 8}" y="{y + 4:.1f}" text-anchor="end">{share:.0%}</text>')
@@ -166,10 +164,23 @@ def _grid(most: int, trained_to: int | None) -> list[str]:
 def _curve(rows: Sequence[dict[str, Any]], most: int, at: int) -> list[str]:
     """Draw the curve of one kind. Kinds stand a little beside each other, so that whiskers do not cover each other."""
     points = [(_at(row["tokens"], most) + 5 * (at - 1), row) for row in sorted(rows, key=lambda row: row["tokens"])]
-    line = "L".join(f"{x:.1f} {_up(row['value']):.1f}" for x, row in points)
+    line, dots = _line_and_dots([(x, _up(row["value"])) for x, row in points])
     whiskers = "".join(f"M{x:.1f} {_up(row['low']):.1f}V{_up(row['high']):.1f}" for x, row in points)
-    dots = "".join(f'<circle cx="{x:.1f}" cy="{_up(row["value"]):.1f}" r="3.5"/>' for x, row in points)
-    return [f'<g class="k{at}"><path d="M{line}"/><path class="whisker" d="{whiskers}"/>{dots}</g>']
+    return [f'<g class="k{at}">{line}<path class="whisker" d="{whiskers}"/>{dots}</g>']
+
+
+def _line_and_dots(points: Sequence[tuple[float, float]]) -> tuple[str, str]:
+    """Return the line through the points, and a dot on each."""
+    line = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+    return f'<path d="M{line}"/>', "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5"/>' for x, y in points)
+
+
+def _key(name: str, at: int) -> list[str]:
+    """Return what says which curve is which, for the curve number `at`."""
+    return [
+        f'<g class="k{at}"><path d="M{60 + 130 * at} 46h22"/></g>',
+        f'<text x="{88 + 130 * at}" y="50">{escape(name)}</text>',
+    ]
 
 
 def _at(tokens: float, most: int) -> float:
