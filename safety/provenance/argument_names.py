@@ -38,6 +38,11 @@ AMOUNT_NAMES = frozenset([
     "offset", "timestamp", "size", "bytes", "width", "height", "reference", "remittance",
 ])  # fmt: skip
 """Last words of the name of an argument whose digits are no account."""
+MONEY_NAMES = frozenset([
+    "iban", "account", "accounts", "wallet", "card", "bic", "swift", "vpa", "upi", "payee", "beneficiary", "creditor",
+    "bank", "konto", "cuenta", "conto", "compte",
+])  # fmt: skip
+"""Words of the name of an argument whose number is where money goes."""
 EVENT_NAMES = frozenset(["event", "trigger"])
 PERSON_NAMES = frozenset(
     ["assignee", "user", "username", "login", "handle", "owner", "member", "reviewer", "collaborator"]

@@ -1,9 +1,9 @@
 """Compare names in languages that inflect them: a user writes `Кириллу Дорофееву`, `Pawłowi Gawlińskiemu` or `Mikko
 Lehtoselle`, and a call has the name as it stands in an address book.
 
-Each word of a name is turned into the forms that it may have (case endings of Russian, Ukrainian, Polish, Czech,
-Slovak, Finnish, Hungarian). In Latin letters these count only where the text has a word or letter of the language:
-`Dana` would else be a form of `Dan`.
+Each word of a name is turned into the forms that it may have (case endings of Russian, Ukrainian, Greek,
+Polish, Czech, Slovak, Finnish, Hungarian). In Latin letters these count only where the text has a word or letter of the
+language: `Dana` would else be a form of `Dan`.
 Not covered: names that change otherwise (`Wojciech` - `Wojtek`), other languages, names in another script. Whoever
 names Александра Иванова also names Александр Иванов, of which it is a case.
 """
@@ -18,6 +18,7 @@ MIN_STEM = 3
 """Letters of a word that its forms have in common."""
 MOST_WORDS = 4
 _CYRILLIC = re.compile("[а-яёіїєґ]")
+_GREEK_LETTER = re.compile("[α-ωά-ώ]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,10 @@ _RUSSIAN = Language((
     ("авло", "авла авлу авлові авлом"), ("ётр", "етра етру етром етре"), ("лев", "льва льву львом льве"),
     ("ія", "ії ію ією"), ("ій", "ія ію ієм ієві"), ("й", "я ю ем ём е єм єві"), ("ь", "я ю ем ём е и еві"),
     ("а", "ы и е у ой ою ей і"), ("я", "и е ю ей ёй і ї єю"), ("о", "а у ом ові е"), ("", "а у ом ем ым е і ові еві"),
+))  # fmt: skip
+_GREEK = Language((
+    ("ος", "ο ου ε"), ("ός", "ό ού έ"), ("ας", "α"), ("άς", "ά"), ("ης", "η"), ("ής", "ή"), ("α", "ας"), ("ά", "άς"),
+    ("η", "ης"), ("ή", "ής"),
 ))  # fmt: skip
 _POLISH = Language((
     ("ski", "skiego skiemu skim"), ("cki", "ckiego ckiemu ckim"), ("dzki", "dzkiego dzkiemu dzkim"),
@@ -77,8 +82,19 @@ def inflected(name: str, text: str) -> re.Pattern[str] | None:
         return None
     if _CYRILLIC.search(name):
         return _forms(tuple(words), (_RUSSIAN,))
+    if _GREEK_LETTER.search(name):
+        return _forms(tuple(words), (_GREEK,))
     spoken = tuple(language for language in LATIN if language.signs is None or language.signs.search(text))
     return _forms(tuple(words), spoken) if spoken else None
+
+
+def forms_of(word: str) -> str | None:
+    """Return the pattern of what follows the first letter in the forms of a single name in Cyrillic or Greek letters;
+    None for another."""
+    if len(word) <= MIN_STEM or not (_CYRILLIC.search(word) or _GREEK_LETTER.search(word)):
+        return None
+    language = _RUSSIAN if _CYRILLIC.search(word) else _GREEK
+    return f"(?:{'|'.join(sorted(re.escape(form[1:]) for form in _spellings(word, language)))})"
 
 
 @lru_cache(maxsize=256)
@@ -89,6 +105,10 @@ def _forms(words: tuple[str, ...], languages: tuple[Language, ...]) -> re.Patter
 
 
 def _of_word(word: str, language: Language) -> str:
+    return f"(?:{'|'.join(map(re.escape, sorted(_spellings(word, language))))})"
+
+
+def _spellings(word: str, language: Language) -> set[str]:
     found = {word}
     for ending, others in language.endings:
         stem = word.removesuffix(ending)
@@ -98,7 +118,7 @@ def _of_word(word: str, language: Language) -> str:
             and (ending or _ends_bare(word, language))
         ):
             found |= {stem + other for other in others.split()}
-    return f"(?:{'|'.join(map(re.escape, sorted(found)))})"
+    return found
 
 
 def _ends_bare(word: str, language: Language) -> bool:

@@ -22,8 +22,9 @@ from sluicegate.plugins import Caller, Channel, RailProperties, RailSession, Req
 from sluicegate.safety.provenance.argument_names import JOURNEY_WORDS, NAMES, is_cell, says
 from sluicegate.safety.provenance.argument_reader import ArgumentReader
 from sluicegate.safety.provenance.nested import ArgumentPath, name_at
-from sluicegate.safety.provenance.sources import ForeignText, ProvenanceTexts
+from sluicegate.safety.provenance.sources import ProvenanceTexts
 from sluicegate.safety.provenance.targets import LONGEST, CallTarget
+from sluicegate.safety.provenance.texts import ForeignText
 from sluicegate.safety.rails.match_rails import PassSession
 from sluicegate.safety.settings import ProvenanceSettings
 
@@ -84,17 +85,21 @@ class PlacedProvenanceRail:
             return PassSession()
         is_text = argument.lower() in own.harmless_arguments or is_cell(self.tool, self.path, self.rail.names)
         is_code, is_journey = self.tool in request.custom_tools, says(self.tool, JOURNEY_WORDS)
-        return ProvenanceSession(self.rail, request, self.path, is_code=is_code, is_text=is_text, is_journey=is_journey)
+        return ProvenanceSession(
+            self.rail, request, self.path, self.tool, is_code=is_code, is_text=is_text, is_journey=is_journey
+        )
 
 
 class ProvenanceSession:
     """Judges one string at its end, a long one in pieces that do not depend on how it came."""
 
-    def __init__(self, rail: ProvenanceRail, request: Request, path: ArgumentPath, **kind: bool) -> None:
-        """Open a session for the string at `path`. `kind`: as of `ArgumentReader`."""
+    def __init__(
+        self, rail: ProvenanceRail, request: Request, path: ArgumentPath, tool: str = "", **kind: bool
+    ) -> None:
+        """Open a session for the string at `path` of a call of `tool`. `kind`: as of `ArgumentReader`."""
         self._rail = rail
         self._request = request
-        self._argument = name_at(path)
+        self._argument, self._tool = name_at(path), tool
         harmless = rail.settings.harmless_arguments
         self._new_reader = partial(ArgumentReader, path, rail.names, harmless, **kind)
         self._reader = self._new_reader()
@@ -142,7 +147,9 @@ class ProvenanceSession:
         return Verdict(self._end)
 
     def _untrusted_target(self, targets: list[list[CallTarget]]) -> tuple[CallTarget, ForeignText, int] | None:
-        return self._rail.sources(self._request).untrusted_target(targets, self._argument) if targets else None
+        if not targets:
+            return None
+        return self._rail.sources(self._request).untrusted_target(targets, self._argument, self._tool)
 
 
 def _described(target: CallTarget, source: ForeignText, at: int) -> str:

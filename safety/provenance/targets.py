@@ -46,6 +46,8 @@ class CallTarget:
 
 _TLD = r"(?:xn--[a-z0-9-]{2,59}|[a-z]{2,24}|[^\W\d_a-z]{2,24})"
 _ADDRESS = re.compile(r"[\w.+%'-]+@(?:\d{1,3}(?:\.\d{1,3}){3}|(?:[\w-]+\.)+[^\W\d_][\w-]{1,62})")
+_PLAIN_ADDRESS = re.compile(r"[a-z]+(?:[._-][a-z]+)*@(?:[a-z]+(?:-[a-z]+)*\.)+[a-z]{2,24}")
+"""One in which nothing is in a code."""
 _ODD_ADDRESS = re.compile(
     r"(?:\"[^\"\n]{0,64}\"|[^\s@<>,;\"]{1,64})@(?:\[?\d{1,3}(?:\.\d{1,3}){3}\]?|(?:[\w-]+\.)+[\w-]{2,63})"
 )
@@ -83,6 +85,8 @@ _PATH = re.compile(
     re.I,
 )
 _FILE = re.compile(r"[\w@+-][\w@+. -]{0,80}\.[a-z][a-z0-9]{0,5}", re.I)
+_CHAT = re.compile(r"\d{1,3}:[\w-]{4,80}@(?:thread|unq)\.[a-z0-9]{2,10}", re.I)
+"""The id of a conversation, which looks like an address."""
 _SEPARATED = re.compile(r"\s*[,;\n]\s*")
 _COMMAND = re.compile(
     r"\s*(?:\$ |> )?(?:sudo |env |nohup |time )*(?:[\w./~-]*/)?"
@@ -156,8 +160,8 @@ def targets_in(
     """Return the targets of an argument's value as it is spelled, and then as each of its disguises decodes.
 
     `inside`: names of arguments in a string of JSON, which may hold others, `levels` of them."""
-    is_number = _NUMBER.fullmatch(text.strip()) is not None
-    readings = [text] if is_number else decoded(text)  # many numbers are also base64 or codes of Chinese characters
+    is_plain = _NUMBER.fullmatch(text.strip()) or _PLAIN_ADDRESS.fullmatch(text.strip())
+    readings = [text] if is_plain else decoded(text)  # many are also base64 or codes of characters
     found = [targets_of(reading, named=named) for reading in dict.fromkeys([*readings, *_respelled(text, named=named)])]
     if inside is not None and levels:
         for below, value in (pair for reading in readings for pair in values_in(reading)):
@@ -323,7 +327,7 @@ def _items(text: str) -> list[CallTarget]:
     person's name, a file."""
     found: list[CallTarget] = []
     for item in (part for part in _SEPARATED.split(text) if part):
-        inside = _inside(_DISPLAYED.sub("", item))
+        inside = [] if _CHAT.fullmatch(item) else _inside(_DISPLAYED.sub("", item))
         found += inside or [_whole(item.lower())]
         if _is_part(item, inside):
             found.append(_whole(item.lower()))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 
 from sluicegate.plugins.concurrency.unlocked import cached_property
+from sluicegate.safety.provenance.answers.called_people import CalledPeople
 from sluicegate.safety.provenance.borders import bounded, exactly
 from sluicegate.safety.provenance.inflection import inflected
 from sluicegate.safety.provenance.loads import loads_in
@@ -152,6 +154,19 @@ class UntrustedText(SearchedText):
         return max(0, self.text.find(found)) if found is not None else -1
 
 
+@dataclass(frozen=True, slots=True)
+class ForeignText:
+    """An untrusted text. `name`: of its tool or document, if it has one."""
+
+    place: str
+    name: str
+    text: UntrustedText
+    is_result: bool = False
+    """Whether it is what a tool answered."""
+    asked: tuple[str, ...] = ()
+    """The strings of the arguments with which the tool was called."""
+
+
 class TrustedText(SearchedText):
     """A text that names targets exactly."""
 
@@ -160,6 +175,10 @@ class TrustedText(SearchedText):
         self.text = " ".join(map(spelled, undone(text)))
         if "_" in text:
             self.text += " " + _EMPHASIS.sub("", self.text)
+
+    @cached_property
+    def people(self) -> CalledPeople:
+        return CalledPeople(self._raw)
 
     @cached_property
     def _codes(self) -> str:
@@ -211,6 +230,10 @@ class TrustedText(SearchedText):
         if "/" not in path or path[0] in "/~." or ".." in path or path not in self.text:
             return False
         return re.search(rf"(?<![\w/.~@:-])/(?:[\w.@+-]+/)*{re.escape(path)}(?![\w/@-]|\.\w)", self.text) is not None
+
+    def says_words(self, words: Sequence[str]) -> bool:
+        """Return whether all of `words` stand here, of which there is one."""
+        return bool(words) and all(exactly(self.text, spelled(word)) for word in words)
 
     def has_mailbox(self, name: str) -> bool:
         """Return whether an address is written whose mailbox has the words of `name`, and no others."""

@@ -1,0 +1,1 @@
+"""What tools answer: records, people and entries of lists, by which the user chose a target without spelling it."""
