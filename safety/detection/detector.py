@@ -31,7 +31,7 @@ PART_STRIDE = 200
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`score` between 0 and 1 (see `classifier`); `because` names the rule or head, and the view unless plain."""
+    """`score` between 0 and 1 (see `scoring.head`); `because` names the rule or head, and the view unless plain."""
 
     score: float = 0.0
     because: str = ""

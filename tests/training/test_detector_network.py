@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sluicegate.safety.detection.classifier import Head
 from sluicegate.safety.detection.features import BUCKETS, CONCEPT_BUCKETS
+from sluicegate.safety.detection.scoring.head import Head
 from sluicegate.safety.detection.segments import CONTEXT
 from training.detector import generate, shares
 from training.detector.data import Example

@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sluicegate.safety.detection import rules
-from sluicegate.safety.detection.classifier import HEADS, Classifier, Head
+from sluicegate.safety.detection.classifier import HEADS, Classifier
 from sluicegate.safety.detection.detector import Detector
 from sluicegate.safety.detection.normalise import views
 from sluicegate.safety.detection.repeats import without_repeats
+from sluicegate.safety.detection.scoring.head import Head
 from training.detector import data
 from training.detector.data import Example
 from training.detector.material import Material

@@ -14,16 +14,11 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from sluicegate.safety.detection.classifier import (
-    BIAS,
-    CHARACTER_SHARE,
-    CONTEXT_SCALE,
-    Head,
-)
 from sluicegate.safety.detection.detector import WINDOW, document_features, windows
 from sluicegate.safety.detection.features import BUCKETS, CONCEPT_BUCKETS, Integers, TextFeatures, features
 from sluicegate.safety.detection.normalise import fold
 from sluicegate.safety.detection.repeats import without_repeats
+from sluicegate.safety.detection.scoring.head import BIAS, CHARACTER_SHARE, CONTEXT_SCALE, Head
 from sluicegate.safety.detection.scoring.occurrences import LEAST_CHARACTERS, LEAST_WORDS, NGRAMS_PER_CHARACTER
 from sluicegate.safety.detection.segments import CONTEXT
 

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from sluicegate.safety.detection.classifier import BIAS, Head
+from sluicegate.safety.detection.scoring.head import BIAS, Head
 from training.detector import data, shares
 from training.detector.data import Example
 from training.detector.fit import Row, counted_once, fit, mixed, pruned

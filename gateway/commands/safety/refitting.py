@@ -18,9 +18,10 @@ from pathlib import Path
 import numpy as np
 
 from sluicegate.gateway.commands.redteam import RedteamRow
-from sluicegate.safety.detection.classifier import Classifier, FeatureShare, Head, load
+from sluicegate.safety.detection.classifier import Classifier, load
 from sluicegate.safety.detection.detector import PART, PART_STRIDE, document_features, head_views, windows
 from sluicegate.safety.detection.features import TextFeatures
+from sluicegate.safety.detection.scoring.head import FeatureShare, Head
 from sluicegate.safety.detection.scoring.occurrences import Floats
 
 MARGINS = (0.1, 0.5, 1.5, 4.0)

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate.safety.detection.classifier import Head, load
+from sluicegate.safety.detection.classifier import load
 from sluicegate.safety.detection.detector import STRIDE, WINDOW, windows
 from sluicegate.safety.detection.features import BUCKETS, features
+from sluicegate.safety.detection.scoring.head import Head
 from sluicegate.safety.detection.segments import CONTEXT, segments
 
 pieces = st.lists(st.text(alphabet="abc xyz.,!äß漢字 1\n", max_size=40), min_size=1, max_size=6)

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicegate.safety.detection import Detector
-from sluicegate.safety.detection.classifier import HEADS, Classifier, Head, load
+from sluicegate.safety.detection.classifier import HEADS, Classifier, load
 from sluicegate.safety.detection.detector import PART, PART_STRIDE, windows
 from sluicegate.safety.detection.features import BUCKETS, CONCEPT_BUCKETS
+from sluicegate.safety.detection.scoring.head import Head
 from sluicegate.safety.detection.segments import CONTEXT
 from training.detector.fit import concept_row, counted_once, fit, mixed, text_row
 

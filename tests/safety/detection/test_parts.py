@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from sluicegate.safety.detection import Detector
-from sluicegate.safety.detection.classifier import HEADS, Classifier, Head, load
+from sluicegate.safety.detection.classifier import HEADS, Classifier, load
 from sluicegate.safety.detection.detector import PART, PART_STRIDE, windows
 from sluicegate.safety.detection.features import BUCKETS
+from sluicegate.safety.detection.scoring.head import Head
 from sluicegate.safety.detection.segments import CONTEXT
 
 

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicegate.plugins.errors import ConfigurationError
-from sluicegate.safety.detection.classifier import HEADS, Classifier, Head, load
+from sluicegate.safety.detection.classifier import HEADS, Classifier, load
 from sluicegate.safety.detection.detector import windows
 from sluicegate.safety.detection.features import BITS, BUCKETS, CONCEPT_BUCKETS
+from sluicegate.safety.detection.scoring.head import Head
 from sluicegate.safety.detection.scoring.network import NETWORK_BITS, ROWS, WIDTH, TextNetwork
 from sluicegate.safety.detection.segments import CONTEXT
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from sluicegate.gateway.commands.redteam import RedteamRow
 from sluicegate.gateway.commands.safety.refitting import change_of, refitted
 from sluicegate.safety.detection import Detector
-from sluicegate.safety.detection.classifier import HEADS, Classifier, Head, load
+from sluicegate.safety.detection.classifier import HEADS, Classifier, load
 from sluicegate.safety.detection.features import BUCKETS, CONCEPT_BUCKETS
+from sluicegate.safety.detection.scoring.head import Head
 from sluicegate.safety.detection.segments import CONTEXT
 from training.detector import shares
 from training.detector.fit import concept_row, counted_once, text_row

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from sluicegate.safety.detection import Detector, load, rules
-from sluicegate.safety.detection.classifier import Head
 from sluicegate.safety.detection.detector import Finding, windows
 from sluicegate.safety.detection.features import BUCKETS, features
 from sluicegate.safety.detection.repeats import without_repeats
+from sluicegate.safety.detection.scoring.head import Head
 from sluicegate.safety.detection.scoring.occurrences import LEAST_WORDS
 from sluicegate.safety.detection.segments import CONTEXT
 from tests.safety.detection.turns import FRAMED, SHORT, SHORT_ATTACKS
