@@ -3,7 +3,8 @@ a page that a search engine found. No text asks for it, so the model has chosen 
 
 A list is JSON, in which an entry is the whole value of a field; files may also stand one a line. Everything else in a
 list, as titles and snippets, is text like any other.
-Not covered: a record that praises itself without its number ("take this one"); a list that somebody else may write.
+Not covered: a record that praises itself without its number ("take this one"); a list that somebody else may write, as
+a hostile project does whose tests print names of files.
 """
 
 from __future__ import annotations
