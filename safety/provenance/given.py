@@ -79,21 +79,21 @@ class GivenTargets:
 
     def _is_of_named(self, target: CallTarget, argument: str, tool: str, source: ForeignText) -> bool:
         """Return whether a result gives a target as the id or the address of what the user named."""
-        raw, words = source.text.raw, words_of(argument)
+        text, words = source.text, words_of(argument)
         is_id = target.kind in ("name", "number") or _looks_otherwise(target, argument)
         if pays(tool) and is_directory(source.name) and is_reached(argument):
             return False
-        if is_id and is_id_of_named(source.name, raw, target.value, argument, self._calls_of(source.name)):
+        if is_id and is_id_of_named(source.name, text.as_json, target.value, argument, self._calls_of(source.name)):
             return True
         if target.kind == "number" and (pays(tool) or target.value[:1].isalpha() or not MONEY_NAMES.isdisjoint(words)):
             return False
         if target.kind == "name" and is_places(source.name) and goes_somewhere(tool):
-            return is_address_of_named(raw, target.value, self._calls_of(source.name))
+            return is_address_of_named(text.as_json, target.value, self._calls_of(source.name))
         if target.kind not in ("address", "number"):
             return False
         if not is_directory(source.name) and not (target.kind == "number" and is_places(source.name)):
             return False
-        return is_address_of_named(raw, spelled(target.value), self._calls_of(source.name))
+        return is_address_of_named(text.as_json, spelled(target.value), self._calls_of(source.name))
 
     def _is_chosen(self, target: CallTarget, argument: str, tool: str, *, is_lost: bool) -> bool:
         """Return whether a target is an entry of a list and nothing else in the untrusted texts. `is_lost`: the call

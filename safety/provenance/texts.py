@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Any
 
 from sluicegate.plugins.concurrency.unlocked import cached_property
 from sluicegate.safety.provenance.answers.called_people import CalledPeople
@@ -55,6 +57,14 @@ class UntrustedText(SearchedText):
         self.raw = text
         self._spelled = " ".join(map(spelled, decoded(text)))
         self.text = loose(self._spelled)
+
+    @cached_property
+    def as_json(self) -> Any:
+        """Return the value of a text of JSON, None of another; read once for all targets of a call."""
+        try:
+            return json.loads(self.raw)
+        except (ValueError, RecursionError):
+            return None
 
     @cached_property
     def _squeezed(self) -> str:

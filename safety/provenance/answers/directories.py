@@ -9,7 +9,6 @@ Not covered: entries in prose (trust the tool); an entry that somebody else gave
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -34,11 +33,11 @@ Calls = Callable[[str], Iterable[str]]
 """Yields what the user calls somebody of a name: by the whole name, or one of its words."""
 
 
-def is_address_of_named(text: str, value: str, calls: Calls) -> bool:
-    """Return whether `value` is the address or number of those in a text of JSON whom the user named."""
+def is_address_of_named(answer: Any, value: str, calls: Calls) -> bool:
+    """Return whether `value` is the address or number of those in an `answer`, read as JSON, whom the user named."""
     try:
-        records = list(_records(json.loads(text)))
-    except (ValueError, RecursionError):
+        records = list(_records(answer))
+    except RecursionError:
         return False
     own = [record for record in records if _has(record, value)]
     names_of = partial(map, _names)

@@ -11,7 +11,6 @@ user's.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -59,14 +58,15 @@ def lists(tool: str, argument: str) -> bool:
     return rest[-1] in said
 
 
-def is_id_of_named(tool: str, text: str, value: str, argument: str, calls: Calls) -> bool:
-    """Return whether `value` is the id of the only record in a text of JSON of `tool` that the user named."""
+def is_id_of_named(tool: str, answer: Any, value: str, argument: str, calls: Calls) -> bool:
+    """Return whether `value` is the id of the only record in an `answer` of `tool`, read as JSON, that the user
+    named."""
     is_about = lists(tool, argument)
     if not (is_about or (is_listing(tool) and not is_of_texts(tool))):
         return False
     try:
-        records = list(_records(json.loads(text), argument, is_said=is_about))
-    except (ValueError, RecursionError):
+        records = list(_records(answer, argument, is_said=is_about))
+    except RecursionError:
         return False
     keys, own_key = _keys_of_names(records, argument), _own_key(argument, is_people=is_directory(tool))
     own = [record for record, is_said in records if _has_id(record, value, None if is_said else own_key)]
