@@ -7,10 +7,10 @@
 `ordinary`, `near` and `attack`, were written for this measurement by four hands that had seen no other text of ours,
 and are not trained on. Three other hands wrote `languages.txt` in 18 languages before. `english_second.txt` holds
 English texts by two hands: attacks of kinds `hijack` and `extract`, what players of a game for a secret type, and
-`general`; the other kinds are harmless. `english_third.txt` to `english_seventh.txt` hold plainer ones, each by one to
+`general`; the other kinds are harmless. `english_third.txt` to `english_eighth.txt` hold plainer ones, each by one to
 three other hands. `languages_third.txt` holds 17 languages by another hand, `harmful.txt` requests for something
 harmful in 13, and harmless ones, for head `harm`. Shares were chosen with the counts of these files, but for
-`english_fourth.txt`, `english_sixth.txt`, `english_seventh.txt` and `languages_third.txt`.
+`english_fourth.txt`, `english_sixth.txt` to `english_eighth.txt` and `languages_third.txt`.
 """
 
 from __future__ import annotations
